@@ -1,0 +1,50 @@
+"""Letting go of series that hold no samples any more: a new table of the living ones, put in the old one's place.
+
+Ids change with the table. Whoever got ids from the old one notices: `Head.reading` and `Intake.write` take the
+table that the ids are from, and raise TableReplaced if it is no longer theirs.
+"""
+
+import logging
+
+import numpy as np
+
+from precompute.intake import Intake
+from precompute.labels import SeriesTable
+from precompute.samples import I32
+
+logger = logging.getLogger(__name__)
+
+_FEWEST_DEAD = 10_000
+
+
+def worth_compacting(intake: Intake) -> bool:
+    """Whether at least half of the series, and enough of them, hold no samples."""
+    series = intake.head.series_count()
+    dead = series - int(intake.head.holding(np.arange(series, dtype=np.int32)).sum())
+    return dead >= _FEWEST_DEAD and 2 * dead >= series
+
+
+def compact(intake: Intake) -> None:
+    """Replace table, head columns and log segment. Most of the copying is done before writers are held up."""
+    old = intake.table
+    new = SeriesTable(old.hash_seed, old.shards)
+    moved = _copy(old, new, _alive(intake), np.full(len(old), -1, np.int32))
+    with intake.lock, intake.intern_lock:
+        known = np.full(len(old), -1, np.int32)
+        known[: len(moved)] = moved
+        moved = _copy(old, new, _alive(intake), known)
+        intake.log.rotate(new)
+        intake.head.replace_table(new, moved)
+    logger.info("%d of %d series held no samples and were let go", len(old) - len(new), len(old))
+
+
+def _alive(intake: Intake) -> I32:
+    every = np.arange(intake.head.series_count(), dtype=np.int32)
+    return every[intake.head.holding(every)]
+
+
+def _copy(old: SeriesTable, new: SeriesTable, sids: I32, moved: I32) -> I32:
+    """Intern those of `sids` that have no new id yet; new ids by old ones, -1 for those left behind."""
+    for sid in sids[moved[sids] < 0].tolist():
+        moved[sid] = new.intern(old.labels_of(sid))
+    return moved

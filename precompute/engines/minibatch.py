@@ -1,0 +1,211 @@
+"""The mini-batch engine of one node: sealed, dirty panes in, summaries out, pane by pane.
+
+The order of one tick (the rules and why: docs/architecture.md, "Floor and final"):
+
+    raise the floor  →  summarise dirty panes, newest first  →  final = floor, if all up to it are clean  →  trim
+
+No sample at or before the floor is accepted, and the head holds every sample accepted before it was raised, so
+a pane that is clean after that can never change.
+"""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from precompute.aggregations import Aggregation
+from precompute.clock import Clock
+from precompute.compaction import compact, worth_compacting
+from precompute.engines.base import Health, PrecomputeSink
+from precompute.errors import Rejected
+from precompute.evaluate.evaluator import Source
+from precompute.evaluate.limits import Budget, Limits
+from precompute.intake import Intake
+from precompute.log.base import Hole
+from precompute.pane_book import PaneBook
+from precompute.panes import ends_between, last_end
+from precompute.progress import prune_holes, raise_floor, settle, trimmed
+from precompute.samples import I64, Bool
+from precompute.stores.base import SummaryStore
+from precompute.summaries import HOLE, Summary
+from precompute.summarise import summarise
+
+_CELLS = 1 << 21
+"""Series × panes of one batch: bounds its memory and how long a deadline may be overrun."""
+_MOST_PANES = 240
+_CLOCK_TOLERANCE_MS = 5000
+
+
+@dataclass(frozen=True)
+class EngineLimits:
+    """`kept_ms` is R, how far before `final` head and log keep samples; `tick_ms` the longest work of one tick."""
+
+    acceptance_ms: int
+    lateness_ms: int
+    kept_ms: int
+    max_reach_ms: int
+    tick_ms: int
+
+
+class MiniBatchEngine:
+    """See the module's text. `books` is read by the summary tier, one per aggregation id."""
+
+    def __init__(
+        self, intake: Intake, source: Source, store: SummaryStore, aggregations: Sequence[Aggregation],
+        limits: EngineLimits, clock: Clock,
+    ) -> None:  # fmt: skip
+        self.intake, self.source, self.store = intake, source, store
+        self.aggregations, self.limits, self.clock = tuple(aggregations), limits, clock
+        self.books = {a.id: PaneBook(a.width_ms) for a in aggregations}
+        self.skipped, self.completed, self.committed, self.cpu_s = 0, 0, 0, 0.0
+        self._running, self._stopping = threading.Lock(), False
+        self._completed_ms: int | None = None
+        self._behind = 0
+        self._clock_offset_ms = clock.now_ms() - clock.boot_ms()
+
+    def load(self) -> None:
+        """Take over the panes that the store holds; called once, before the first tick."""
+        for aggregation in self.aggregations:
+            ends, seen, _ = self.store.seen(aggregation.id, 0, self.clock.now_ms())
+            if len(ends):
+                self.books[aggregation.id].commit(ends, seen)
+
+    def run(self, sink: PrecomputeSink) -> None:
+        """One tick; see the contract."""
+        if not self._running.acquire(blocking=False):
+            self.skipped += 1
+            return
+        try:
+            if not self._stopping:
+                self._tick(sink)
+        finally:
+            self._running.release()
+
+    def shutdown(self) -> None:
+        """Waits for the batch in hand; later ticks do nothing."""
+        self._stopping = True
+        with self._running:
+            pass
+
+    def health(self) -> Health:
+        return Health(self._completed_ms, self._behind)
+
+    def sealed_ms(self) -> int:
+        """Panes that end at or before this time may be summarised."""
+        return min(self.intake.progress.alive_ms, self.clock.now_ms()) - self.limits.lateness_ms
+
+    def dirty(self, aggregation: Aggregation, ends_ms: I64) -> Bool:
+        """Which of these panes have no summary, or one that lacks a sample; bool[p]."""
+        newest = self.intake.touched.newest(ends_ms, aggregation.reach_ms)
+        return self.books[aggregation.id].dirty(ends_ms, newest)
+
+    # -- one tick
+
+    def _tick(self, sink: PrecomputeSink) -> None:
+        deadline_s = self.clock.monotonic_s() + self.limits.tick_ms / 1000
+        cpu_s = time.thread_time()
+        entry, floor_ms = self._raise_floor()
+        for aggregations, ends in self._batches():
+            if self._stopping or self.clock.monotonic_s() > deadline_s:
+                break
+            self._commit(aggregations, ends, entry, sink)
+        self._behind = sum(len(self._waiting(a)) for a in self.aggregations)
+        self._make_final(floor_ms)
+        self._trim()
+        self._completed_ms = self.clock.now_ms()
+        self.completed += 1
+        self.cpu_s += time.thread_time() - cpu_s
+
+    def _raise_floor(self) -> tuple[int, int]:
+        """Newest entry in the head, and the floor; both as of one moment."""
+        intake = self.intake
+        with intake.lock:
+            drift_ms = self.clock.now_ms() - self.clock.boot_ms() - self._clock_offset_ms
+            trusted = abs(drift_ms) <= _CLOCK_TOLERANCE_MS
+            now_ms = self.clock.now_ms()
+            intake.advance(raise_floor(intake.progress, now_ms, self.limits.acceptance_ms, trusted))
+            intake.ticked()
+            return intake.applied, intake.progress.floor_ms
+
+    def _batches(self) -> Iterator[tuple[list[Aggregation], I64]]:
+        """What is to be computed, newest panes first; aggregations of one expression together."""
+        families = defaultdict(list)
+        for aggregation in self.aggregations:
+            families[aggregation.expr, aggregation.width_ms, aggregation.lookback_ms].append(aggregation)
+        for family in families.values():
+            waiting = np.unique(np.concatenate([self._waiting(a) for a in family]))[::-1]
+            size = self._panes_at_once(family[0])
+            for first in range(0, len(waiting), size):
+                yield family, waiting[first : first + size][::-1]
+
+    def _panes_at_once(self, aggregation: Aggregation) -> int:
+        series = self.intake.head.series_count()
+        return int(max(1, min(_MOST_PANES, _CELLS // max(1, series))))
+
+    def _waiting(self, aggregation: Aggregation) -> I64:
+        """Ends of the aggregation's panes that are sealed and dirty and can be computed, ascending."""
+        progress, reach_ms = self.intake.progress, aggregation.reach_ms
+        oldest_ms = self.intake.log.oldest_ms()
+        first_ms = progress.final_ms if oldest_ms is None else min(progress.final_ms, oldest_ms - 1)
+        first_ms = max(first_ms, progress.base_ms + reach_ms - 1, self.clock.now_ms() - aggregation.retention_ms)
+        ends = np.array(ends_between(first_ms, self.sealed_ms(), aggregation.width_ms), np.int64)
+        older = ends <= progress.final_ms
+        missing = self.books[aggregation.id].seen(ends) < 0
+        return ends[np.where(older, missing, self.dirty(aggregation, ends))]
+
+    def _commit(self, aggregations: list[Aggregation], ends: I64, entry: int, sink: PrecomputeSink) -> None:
+        limits = Limits(max_samples=1 << 62, max_matrix_bytes=1 << 40)
+        budget = Budget(limits, self.clock, timeout_ms=10 * self.limits.tick_ms)
+        summaries = summarise(aggregations, ends, entry, self.source, budget)
+        output = [(a.id, self._with_holes(a, s)) for a, s in zip(aggregations, summaries, strict=True)]
+        sink.send(output)
+        for aggregation_id, summary in output:
+            self.books[aggregation_id].commit(summary.ends_ms, summary.seen)
+            self.committed += summary.panes
+
+    def _with_holes(self, aggregation: Aggregation, summary: Summary) -> Summary:
+        holes, metric = self.intake.progress.holes, aggregation.selector.metric() or ""
+        for pane, end_ms in enumerate(summary.ends_ms.tolist()):
+            if touches_hole(holes, end_ms - aggregation.reach_ms, end_ms, metric):
+                summary.flags[pane] |= HOLE
+        return summary
+
+    def _make_final(self, floor_ms: int) -> None:
+        for aggregation in self.aggregations:
+            waiting = self._waiting(aggregation)
+            if len(waiting) and waiting[0] <= floor_ms:
+                return
+        with self.intake.lock:
+            self.intake.advance(settle(self.intake.progress, floor_ms))
+
+    def _trim(self) -> None:
+        """Let go of samples that no pane to come can need, and of summaries past their retention."""
+        intake, now_ms = self.intake, self.clock.now_ms()
+        keep_ms = intake.progress.final_ms - self.limits.kept_ms
+        with intake.lock:
+            oldest_ms = intake.log.oldest_ms()
+            if oldest_ms is not None and oldest_ms <= keep_ms:
+                intake.advance(trimmed(intake.progress, keep_ms))
+                intake.log.trim(keep_ms)
+                intake.head.trim(keep_ms)
+                intake.touched.forget(keep_ms)
+        for aggregation in self.aggregations:
+            gone_ms = last_end(now_ms - aggregation.retention_ms, aggregation.width_ms)
+            self.store.drop(aggregation.id, gone_ms)
+            self.books[aggregation.id].forget(gone_ms)
+            self.store.seal(aggregation.id, intake.progress.final_ms)
+        with suppress(Rejected):  # no room on the disk for a new segment: at a later tick
+            if worth_compacting(intake):
+                compact(intake)
+        longest_ms = max([a.retention_ms + a.reach_ms for a in self.aggregations] + [self.limits.kept_ms])
+        with intake.lock:
+            intake.progress = prune_holes(intake.progress, now_ms - longest_ms)
+
+
+def touches_hole(holes: Sequence[Hole], after_ms: int, until_ms: int, metric: str) -> bool:
+    """Whether a look at `(after_ms, until_ms]` of a metric ("" for any) meets one of the holes."""
+    return any(hole.touches(after_ms, until_ms, metric) for hole in holes)

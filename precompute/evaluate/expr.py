@@ -1,0 +1,225 @@
+"""PromQL expressions as frozen values: what the evaluator walks and an aggregation keeps.
+
+`str()` of an expression is PromQL again, in one normal form: equal expressions print alike, so texts can be
+hashed into ids. Times and ranges are integer milliseconds.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+EQUAL, NOT_EQUAL, MATCHES, MATCHES_NOT = "=", "!=", "=~", "!~"
+
+COMPARISONS = frozenset(("==", "!=", ">", "<", ">=", "<="))
+SET_OPERATORS = frozenset(("and", "or", "unless"))
+
+
+@dataclass(frozen=True, order=True)
+class Matcher:
+    """One label condition; `op` is =, !=, =~ or !~."""
+
+    name: str
+    op: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{_label(self.name)}{self.op}{quoted(self.value)}"
+
+
+@dataclass(frozen=True)
+class Number:
+    value: float
+
+    def __str__(self) -> str:
+        return number_text(self.value)
+
+
+@dataclass(frozen=True)
+class String:
+    value: str
+
+    def __str__(self) -> str:
+        return quoted(self.value)
+
+
+@dataclass(frozen=True)
+class Selector:
+    """An instant vector selector; the metric name is a matcher like any other."""
+
+    matchers: tuple[Matcher, ...]
+    """Sorted."""
+    offset_ms: int = 0
+    at: int | str | None = None
+    """A fixed time in ms, "start" or "end"."""
+
+    def metric(self) -> str | None:
+        """The metric name where it is fixed."""
+        names = [m.value for m in self.matchers if m.name == "__name__" and m.op == EQUAL]
+        return names[0] if len(names) == 1 and names[0] else None
+
+    def __str__(self) -> str:
+        return self.body() + self.shift()
+
+    def body(self) -> str:
+        metric = self.metric()
+        bare = metric is not None and plain_metric(metric)
+        rest = [m for m in self.matchers if not (bare and m.name == "__name__" and m.op == EQUAL)]
+        braces = "{" + ",".join(map(str, rest)) + "}" if rest or not bare else ""
+        return (metric if bare and metric else "") + braces
+
+    def shift(self) -> str:
+        at = "" if self.at is None else f" @ {self.at}()" if isinstance(self.at, str) else f" @ {self.at / 1000:.3f}"
+        sign = "-" if self.offset_ms < 0 else ""
+        return at + (f" offset {sign}{duration_text(abs(self.offset_ms))}" if self.offset_ms else "")
+
+
+@dataclass(frozen=True)
+class Range:
+    """A range vector selector."""
+
+    selector: Selector
+    range_ms: int
+
+    def __str__(self) -> str:
+        return f"{self.selector.body()}[{duration_text(self.range_ms)}]{self.selector.shift()}"
+
+
+@dataclass(frozen=True)
+class Call:
+    function: str
+    args: tuple["Expr", ...]
+
+    def __str__(self) -> str:
+        return f"{self.function}({', '.join(map(str, self.args))})"
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """An aggregation operator; `without` tells how `labels` are meant."""
+
+    op: str
+    expr: "Expr"
+    labels: tuple[str, ...] = ()
+    without: bool = False
+    parameter: "Expr | None" = None
+
+    def __str__(self) -> str:
+        names = ", ".join(map(_label, self.labels))
+        clause = f" without ({names})" if self.without else f" by ({names})" if self.labels else ""
+        inner = f"{self.parameter}, {self.expr}" if self.parameter is not None else str(self.expr)
+        return f"{self.op}{clause}({inner})"
+
+
+@dataclass(frozen=True)
+class Matching:
+    """How a binary operator pairs the series of its sides."""
+
+    on: bool = False
+    labels: tuple[str, ...] = ()
+    group: str = ""
+    """"", "left" or "right"."""
+    include: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.on and not self.labels and not self.group:
+            return ""
+        word = "on" if self.on else "ignoring"
+        text = f" {word} ({', '.join(map(_label, self.labels))})"
+        if self.group:
+            text += f" group_{self.group} ({', '.join(map(_label, self.include))})"
+        return text
+
+
+@dataclass(frozen=True)
+class Binary:
+    op: str
+    left: "Expr"
+    right: "Expr"
+    bool_: bool = False
+    matching: Matching = field(default_factory=Matching)
+
+    def __str__(self) -> str:
+        word = " bool" if self.bool_ else ""
+        return f"({self.left} {self.op}{word}{self.matching} {self.right})"
+
+
+@dataclass(frozen=True)
+class Negate:
+    expr: "Expr"
+
+    def __str__(self) -> str:
+        return f"-({self.expr})"
+
+
+Expr = Number | String | Selector | Range | Call | Aggregate | Binary | Negate
+
+
+def children(expr: Expr) -> Iterator[Expr]:
+    """The expressions directly inside `expr`."""
+    for part in fields(expr):
+        value = getattr(expr, part.name)
+        if isinstance(value, Expr):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (v for v in value if isinstance(v, Expr))
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """`expr` and all expressions inside it, outermost first."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def selectors(expr: Expr) -> list[Selector]:
+    """Every selector of an expression, from left to right."""
+    return [e for e in walk(expr) if isinstance(e, Selector)]
+
+
+def with_selector(expr: Expr, selector: Selector) -> Expr:
+    """The same expression, which has one selector, over another one."""
+    if isinstance(expr, Selector):
+        return selector
+    changed: dict[str, Any] = {}
+    for part in fields(expr):
+        value = getattr(expr, part.name)
+        if isinstance(value, Expr):
+            changed[part.name] = with_selector(value, selector)
+        elif isinstance(value, tuple):
+            changed[part.name] = tuple(with_selector(v, selector) if isinstance(v, Expr) else v for v in value)
+    same: Expr = replace(expr, **changed)
+    return same
+
+
+def number_text(value: float) -> str:
+    """A float as PromQL and Prometheus' JSON write it: shortest that reads back the same."""
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+
+
+def duration_text(ms: int) -> str:
+    """A duration as Prometheus prints it: `1h30m`, `15s`, `0s`."""
+    parts = []
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+        count, ms = divmod(ms, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
+def quoted(text: str) -> str:
+    """A PromQL string literal."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'
+
+
+def plain_metric(name: str) -> bool:
+    """Whether a metric name can stand without quotes."""
+    return name.isascii() and name.replace(":", "_").isidentifier()
+
+
+def _label(name: str) -> str:
+    return name if name.isascii() and name.isidentifier() else quoted(name)

@@ -1,0 +1,82 @@
+"""Selectors read from the head, in tiles of series, on as many threads as are allowed."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+import numpy as np
+
+from precompute.errors import TableReplaced
+from precompute.evaluate.expr import Selector
+from precompute.evaluate.limits import Budget
+from precompute.evaluate.values import Vector
+from precompute.head import Head
+from precompute.kernels import selectors as kernel
+from precompute.labels import SeriesTable
+from precompute.samples import F64, I32, I64, Bool
+from precompute.selection import Index, Selection
+
+_TILE_CELLS = 1 << 20
+"""Series × steps that one visit to the head may cover, so that a writer waits milliseconds."""
+
+_Fill = Callable[[SeriesTable, I32, F64, Bool], None]
+
+
+class HeadSource:
+    """Reads instant and range selectors over columns of times; see Source in evaluator.py."""
+
+    def __init__(self, head: Head, index: Index, threads: int = 1, pool: Executor | None = None) -> None:
+        self.head, self.index = head, index
+        self._threads, self._pool = threads, pool
+
+    def instant(self, selector: Selector, times: I64, lookback_ms: int, budget: Budget) -> Vector:
+        """The newest value within the lookback at each time; rows without any are left out."""
+
+        def fill(table: SeriesTable, sids: I32, out: F64, present: Bool) -> None:
+            with self.head.reading(table) as columns:
+                kernel.instant_values(columns, sids, times, lookback_ms, out, present)
+
+        return self._read(selector, times, fill, budget)
+
+    def range(
+        self, function: str, selector: Selector, range_ms: int, times: I64, parameter: F64, budget: Budget
+    ) -> Vector:
+        """A range function at each time; `parameter` float64[s] as in `range_values`."""
+        code = kernel.RANGE_FUNCTIONS.index(function)
+
+        def fill(table: SeriesTable, sids: I32, out: F64, present: Bool) -> None:
+            with self.head.reading(table) as columns:
+                kernel.range_values(columns, sids, times, range_ms, code, parameter, out, present)
+
+        return self._read(selector, times, fill, budget)
+
+    def _read(self, selector: Selector, times: I64, fill: _Fill, budget: Budget) -> Vector:
+        while True:
+            try:
+                return self._read_once(selector, times, fill, budget)
+            except TableReplaced:
+                budget.check_time()
+
+    def _read_once(self, selector: Selector, times: I64, fill: _Fill, budget: Budget) -> Vector:
+        selection = self.index.select(selector.matchers, *self.head.known())
+        budget.cells(len(selection), len(times))
+        out = np.zeros((len(selection), len(times)))
+        present = np.zeros(out.shape, np.bool_)
+        self._fill_tiles(selection, out, present, fill, budget)
+        budget.samples(int(np.count_nonzero(present)))
+        return Vector(selection.frame, out, present, selection.shard).seen()
+
+    def _fill_tiles(self, selection: Selection, out: F64, present: Bool, fill: _Fill, budget: Budget) -> None:
+        def tile(first: int, last: int) -> None:
+            budget.check_time()
+            fill(selection.table, selection.sids[first:last], out[first:last], present[first:last])
+
+        rows = max(1, _TILE_CELLS // max(1, out.shape[1]))
+        rows = min(rows, max(256, -(-len(out) // self._threads)))
+        tiles = [(first, min(first + rows, len(out))) for first in range(0, len(out), rows)]
+        if self._pool is None or len(tiles) < 2:
+            for first, last in tiles:
+                tile(first, last)
+        else:
+            for done in [self._pool.submit(tile, *bounds) for bounds in tiles]:
+                done.result()
+

@@ -1,0 +1,50 @@
+"""What one query may use: samples, memory and time, checked before and while it runs."""
+
+from dataclasses import dataclass
+
+from precompute.clock import Clock
+from precompute.errors import LimitExceeded, TimedOut
+
+_CELL_BYTES = 9
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of every query; memory is that of one matrix of series × steps."""
+
+    max_samples: int = 50_000_000
+    max_matrix_bytes: int = 2 << 30
+
+
+class Budget:
+    """One query's share of the limits."""
+
+    def __init__(self, limits: Limits, clock: Clock, timeout_ms: int) -> None:
+        self._limits, self._clock = limits, clock
+        self._timeout_s = timeout_ms / 1000
+        self._deadline_s = clock.monotonic_s() + self._timeout_s
+        self.samples_read = 0
+
+    def cells(self, rows: int, steps: int) -> None:
+        """Before a matrix of rows × steps is allocated. Raises LimitExceeded."""
+        self.check_time()
+        if rows * steps * _CELL_BYTES > self._limits.max_matrix_bytes:
+            raise LimitExceeded(
+                f"query would build a matrix of {rows} series × {steps} steps, more than "
+                f"{self._limits.max_matrix_bytes} bytes; narrow the selector or take a larger step"
+            )
+
+    def samples(self, count: int) -> None:
+        """After `count` samples were loaded. Raises LimitExceeded with Prometheus' text."""
+        self.samples_read += count
+        if self.samples_read > self._limits.max_samples:
+            raise LimitExceeded("query processing would load too many samples into memory in query execution")
+
+    def check_time(self) -> None:
+        """Raises TimedOut once the deadline has passed."""
+        if self._clock.monotonic_s() > self._deadline_s:
+            raise TimedOut(f"query timed out in query execution after {self._timeout_s:g}s")
+
+    def left_ms(self) -> int:
+        """Milliseconds until the deadline, at least 0."""
+        return max(0, int((self._deadline_s - self._clock.monotonic_s()) * 1000))

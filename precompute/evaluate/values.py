@@ -1,0 +1,117 @@
+"""What evaluation works on: label columns and series × steps matrices."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from precompute.kernels.labels import group_rows
+from precompute.labels import METRIC_NAME, Labels, SymbolTable
+from precompute.samples import F64, I32, I64, Bool
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The label sets of n series as columns: codes[i, k] is the symbol of label names[k], 0 where absent."""
+
+    names: tuple[str, ...]
+    codes: I32
+    symbols: SymbolTable
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def labels(self, row: int) -> Labels:
+        """Label set of one row, sorted by name."""
+        texts = self.symbols.texts(self.codes[row].tolist())
+        return tuple((name, text) for name, text in zip(self.names, texts, strict=True) if text)
+
+    def take(self, rows: I64 | Bool) -> "Frame":
+        return Frame(self.names, self.codes[rows], self.symbols)
+
+    def keep(self, names: Sequence[str]) -> "Frame":
+        """Only these labels; those that no row has are left out."""
+        picks = [k for k, name in enumerate(self.names) if name in set(names)]
+        return Frame(tuple(self.names[k] for k in picks), np.ascontiguousarray(self.codes[:, picks]), self.symbols)
+
+    def drop(self, names: Sequence[str]) -> "Frame":
+        """All labels but these."""
+        return self.keep([name for name in self.names if name not in set(names)])
+
+    def spread(self, names: Sequence[str], symbols: SymbolTable) -> I32:
+        """Codes int32[n, len(names)] of these labels, 0 where the frame has none, in ids of `symbols`."""
+        own = dict(zip(self.names, self.codes.T, strict=True))
+        codes = np.zeros((len(self), len(names)), np.int32)
+        for k, name in enumerate(names):
+            if name in own:
+                codes[:, k] = own[name]
+        if symbols is self.symbols:
+            return codes
+        used, place = np.unique(codes, return_inverse=True)
+        translated = [symbols.intern(text) for text in self.symbols.texts(used.tolist())]
+        return np.array(translated, np.int32)[place].reshape(codes.shape)
+
+    def groups(self) -> tuple["Frame", I32]:
+        """The distinct rows, in order of their keys, and the number of each row's group; int32[n]."""
+        group, first = group_rows(np.ascontiguousarray(self.codes))
+        distinct = self.take(first)
+        order = distinct.key_order()
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        return distinct.take(order), rank[group]
+
+    def key_order(self) -> I64:
+        """Row numbers in order of the texts of their labels, first name first."""
+        used = np.unique(self.codes)
+        texts = self.symbols.texts(used.tolist())
+        ranks = np.empty(len(used), np.int32)
+        ranks[sorted(range(len(used)), key=texts.__getitem__)] = np.arange(len(used), dtype=np.int32)
+        ranked = ranks[np.searchsorted(used, self.codes)]
+        if not self.names:
+            return np.arange(len(self))
+        return np.lexsort(ranked.T[::-1])
+
+
+@dataclass(frozen=True)
+class Vector:
+    """An instant vector at each step: values float64[n, s], present bool[n, s] (where false, values mean nothing).
+
+    shard int32[n] where the rows are series in order of shard and label hash, else all zero.
+    """
+
+    frame: Frame
+    values: F64
+    present: Bool
+    shard: I32
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, rows: I64 | Bool) -> "Vector":
+        return Vector(self.frame.take(rows), self.values[rows], self.present[rows], self.shard[rows])
+
+    def without_name(self) -> "Vector":
+        return self.with_frame(self.frame.drop((METRIC_NAME,)))
+
+    def with_frame(self, frame: Frame) -> "Vector":
+        return Vector(frame, self.values, self.present, self.shard)
+
+    def seen(self) -> "Vector":
+        """Only the rows that are present at some step."""
+        rows: Bool = np.asarray(self.present.any(axis=1))
+        return self if rows.all() else self.take(rows)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number at each step: values float64[s]."""
+
+    values: F64
+
+
+@dataclass(frozen=True)
+class Text:
+    value: str
+
+
+Value = Vector | Scalar | Text

@@ -1,0 +1,174 @@
+"""The head: the recent raw samples of some shards, in memory, series by series.
+
+One writer at a time, any number of readers. A writer waits for the readers that are inside a kernel, so
+readers stay inside for one tile of series at a time (`reading`).
+"""
+
+import mmap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import numpy.typing as npt
+
+from precompute.errors import Rejected, TableReplaced
+from precompute.kernels import head as kernel
+from precompute.labels import SeriesTable
+from precompute.samples import I32, Block
+
+_SAMPLE_BYTES = 12
+_CHUNK_BYTES = 28
+_SERIES_BYTES = 20
+_SERIES_COLUMNS = (("tail", -1), ("first", -1), ("last_t", 0), ("held", 0))
+_SPARE_SAMPLES = 1 << 27
+"""Arena slots beyond the limit, so that the block that passes it always fits; address space, not memory."""
+
+
+class Head:
+    """Samples of the series of `table`, bounded by `max_bytes` (labels included)."""
+
+    def __init__(self, table: SeriesTable, max_bytes: int) -> None:
+        self.table, self.max_bytes = table, max_bytes
+        slots = max_bytes // _SAMPLE_BYTES + _SPARE_SAMPLES
+        chunks = slots // kernel.SMALLEST
+        self._lock = ReadWriteLock()
+        self._series = 0
+        self._columns = kernel.HeadColumns(
+            tail=np.empty(0, np.int32), first=np.empty(0, np.int32), last_t=np.empty(0, np.int64),
+            held=np.empty(0, np.int32),
+            off=_untouched(chunks, np.int64), cap=_untouched(chunks, np.int16), used=_untouched(chunks, np.int16),
+            prev=_untouched(chunks, np.int32), next=_untouched(chunks, np.int32), base=_untouched(chunks, np.int64),
+            dt=_untouched(slots, np.int32), val=_untouched(slots, np.float64),
+            counts=np.zeros(5, np.int64), free=np.full(4, -1, np.int32),
+        )  # fmt: skip
+
+    def append(self, block: Block) -> None:
+        """Add samples of known series; the same (series, time) twice keeps the winner by value."""
+        with self._lock.writing():
+            self._grow(len(self.table))
+            kernel.append(self._columns, block.sid, block.t_ms, block.value)
+
+    def trim(self, before_ms: int) -> None:
+        """Let go of samples with t <= before_ms, as far as whole chunks of them can be freed."""
+        with self._lock.writing():
+            kernel.trim(self._columns, self._series, before_ms)
+
+    @contextmanager
+    def reading(self, table: SeriesTable) -> Iterator[kernel.HeadColumns]:
+        """The columns, unchanging while inside, for ids of `table`. Raises TableReplaced if it is not ours any more.
+
+        Series beyond the columns have no samples yet.
+        """
+        with self._lock.reading():
+            if table is not self.table:
+                raise TableReplaced("the series table was compacted")
+            yield self._columns
+
+    def replace_table(self, table: SeriesTable, moved: I32) -> None:
+        """Continue with another table; moved int32[series]: new ids by old ones, -1 for series without samples."""
+        with self._lock.writing():
+            alive = np.flatnonzero(moved >= 0)
+            size = max(1024, len(table))
+            placed = {}
+            for name, fill in _SERIES_COLUMNS:
+                placed[name] = np.full(size, fill, getattr(self._columns, name).dtype)
+                placed[name][moved[alive]] = getattr(self._columns, name)[alive]
+            self._columns = self._columns._replace(**placed)
+            self.table, self._series = table, len(table)
+
+    def known(self) -> tuple[SeriesTable, int]:
+        """The table, and how many of its series have a place in the columns, as of one moment."""
+        with self._lock.reading():
+            return self.table, self._series
+
+    def series_count(self) -> int:
+        """Series with a place in the columns; ids from there on have no samples yet."""
+        return self._series
+
+    def holding(self, sids: I32) -> npt.NDArray[np.bool_]:
+        """Which of these series hold a sample; bool[n]."""
+        with self._lock.reading():
+            columns = self._columns
+            known = sids < self._series
+            held = np.zeros(len(sids), np.bool_)
+            held[known] = columns.held[sids[known]] > 0
+            return held
+
+    def samples(self) -> int:
+        """Samples held."""
+        return int(self._columns.counts[kernel.SAMPLES])
+
+    def size_bytes(self) -> int:
+        """Memory in use: samples with the slack of their chunks, chunk and series columns, labels."""
+        counts = self._columns.counts
+        chunks = int(counts[kernel.SLOTS]) * _SAMPLE_BYTES + int(counts[kernel.CHUNKS]) * _CHUNK_BYTES
+        return chunks + len(self._columns.tail) * _SERIES_BYTES + self.table.size_bytes()
+
+    def check_room(self) -> None:
+        """Raises Rejected when the head is full: chunks in use and labels pass `max_bytes`."""
+        counts = self._columns.counts
+        used = int(counts[kernel.SLOTS_USED]) * _SAMPLE_BYTES + int(counts[kernel.CHUNKS_USED]) * _CHUNK_BYTES
+        used += self._series * _SERIES_BYTES + self.table.size_bytes()
+        if used >= self.max_bytes:
+            raise Rejected(f"the head holds {used} bytes; head.max_bytes is {self.max_bytes}", retry_after_s=30)
+
+    def _grow(self, series: int) -> None:
+        if series > len(self._columns.tail):
+            size = max(series, 2 * len(self._columns.tail), 1024)
+            grown = {
+                name: _grown(getattr(self._columns, name), size, fill)
+                for name, fill in _SERIES_COLUMNS
+            }
+            self._columns = self._columns._replace(**grown)
+        self._series = max(self._series, series)
+
+
+def _grown(column: npt.NDArray[np.generic], size: int, fill: int) -> npt.NDArray[np.generic]:
+    grown = np.full(size, fill, column.dtype)
+    grown[: len(column)] = column
+    return grown
+
+
+def _untouched(length: int, dtype: type) -> npt.NDArray[np.generic]:
+    """A column whose memory is taken page by page as it is written, never beforehand."""
+    no_reserve = 0x4000 if hasattr(mmap, "MAP_ANONYMOUS") else 0
+    size = length * np.dtype(dtype).itemsize
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve)
+    return np.frombuffer(pages, dtype)
+
+
+class ReadWriteLock:
+    """Many readers or one writer; a waiting writer keeps new readers out."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._readers, self._writer, self._waiting = 0, False, 0
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        with self._changed:
+            while self._writer or self._waiting:
+                self._changed.wait()
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._readers -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        with self._changed:
+            self._waiting += 1
+            while self._writer or self._readers:
+                self._changed.wait()
+            self._waiting -= 1
+            self._writer = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._writer = False
+                self._changed.notify_all()

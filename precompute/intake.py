@@ -1,0 +1,175 @@
+"""Where samples enter: admitted by floor and future, written to the log, added to the head.
+
+One lock orders everything that changes the node's durable state: appends, the floor, trimming, compaction.
+"""
+
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from precompute.clock import Clock
+from precompute.errors import Rejected, TableReplaced
+from precompute.head import Head
+from precompute.labels import SeriesTable
+from precompute.log.base import Entry, Hole, SampleLog
+from precompute.progress import Progress, add_hole
+from precompute.progress_file import ProgressFile
+from precompute.samples import Block
+from precompute.touched import Touched
+
+_MOST_HISTOGRAM_METRICS = 100_000
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What became of the rows of one write; the accepted ones are in the log."""
+
+    accepted: int
+    too_old: int
+    too_far_ahead: int
+    floor_ms: int
+    """Samples at or before this time were too old."""
+
+
+@dataclass(frozen=True)
+class IntakeLimits:
+    """`max_backlog_bytes` bounds the log bytes that no tick has read yet."""
+
+    max_future_ms: int
+    max_backlog_bytes: int
+    lateness_ms: int
+    holes_for_old: bool
+    """Whether samples too old to take leave a hole: only an upstream could still answer for them."""
+
+
+class Intake:
+    """The write side of one node; closed until `open`.
+
+    `table` is shared by decoder, log and head; take `intern_lock` to add to it.
+    """
+
+    def __init__(
+        self, head: Head, log: SampleLog, progress: Progress, file: ProgressFile, touched: Touched,
+        clock: Clock, limits: IntakeLimits,
+    ) -> None:  # fmt: skip
+        self.head, self.log, self.progress, self.file = head, log, progress, file
+        self.touched, self.clock, self.limits = touched, clock, limits
+        self.lock = threading.RLock()
+        self.intern_lock = threading.Lock()
+        self.applied = log.last_id()
+        self._closed = "starting: the head is being rebuilt from the sample log"
+        self._bytes_written, self._bytes_ticked = 0, 0
+
+    @property
+    def table(self) -> SeriesTable:
+        return self.head.table
+
+    def check_room(self) -> None:
+        """Raises Rejected when a write would be refused now whatever it holds."""
+        if self._closed:
+            raise Rejected(self._closed)
+        self.head.check_room()
+        backlog = self._bytes_written - self._bytes_ticked
+        if backlog > self.limits.max_backlog_bytes:
+            raise Rejected(
+                f"{backlog} log bytes wait for a tick; log.max_backlog is {self.limits.max_backlog_bytes}"
+            )
+
+    def write(self, block: Block, table: SeriesTable) -> Admission:
+        """Take the rows newer than the floor and not too far ahead; when this returns, the log has them.
+
+        table: the block's ids are of it. Raises Rejected, and takes nothing, when log, head or backlog are full
+        or the node is stopping; TableReplaced when the ids have to be looked up again.
+        """
+        with self.lock:
+            self.check_room()
+            if table is not self.table:
+                raise TableReplaced("the series table was compacted")
+            now_ms = self.clock.now_ms()
+            old = block.t_ms <= self.progress.floor_ms
+            ahead = block.t_ms > now_ms + self.limits.max_future_ms
+            kept = block.take(~(old | ahead)) if old.any() or ahead.any() else block
+            if len(kept):
+                self._append(kept)
+            if self.limits.holes_for_old and old.any():
+                self._leave_holes(block.take(old))
+            return Admission(len(kept), int(old.sum()), int((ahead & ~old).sum()), self.progress.floor_ms)
+
+    def heartbeat(self) -> None:
+        """Called each second: moves `alive`, unless full; a jump past the lateness leaves a hole."""
+        with self.lock:
+            try:
+                self.check_room()
+                self.log.check_room()
+            except Rejected:
+                return
+            now_ms, alive_ms = self.clock.now_ms(), self.progress.alive_ms
+            if now_ms - alive_ms > self.limits.lateness_ms:
+                self._add_hole(Hole(alive_ms, now_ms))
+            with suppress(OSError):  # an older heartbeat only makes a hole longer
+                self.file.beat(now_ms)
+            self.progress = replace(self.progress, alive_ms=max(alive_ms, now_ms))
+
+    def advance(self, progress: Progress) -> None:
+        """Save the node's progress, then act upon it; called under the lock. Raises Rejected where the disk fails."""
+        try:
+            self.file.save(progress)
+        except OSError as error:
+            raise Rejected(f"cannot save {self.file.path}: {error.strerror}") from error
+        self.progress = progress
+
+    def ticked(self) -> None:
+        """A tick has read everything written before it began; called under the lock."""
+        self._bytes_ticked = self._bytes_written
+
+    def note_histograms(self, metrics: Iterable[str]) -> None:
+        """These metrics have histogram samples, which the head does not hold."""
+        if set(metrics) - self.progress.histogram_metrics:
+            with self.lock:
+                known = self.progress.histogram_metrics | set(metrics)
+                if len(known) > _MOST_HISTOGRAM_METRICS:
+                    raise Rejected(f"more than {_MOST_HISTOGRAM_METRICS} metrics have native histograms")
+                self.advance(replace(self.progress, histogram_metrics=known))
+
+    def stop(self) -> None:
+        """Refuse writes from now on; a write that is inside ends first."""
+        with self.lock:
+            self._closed = "shutting down"
+
+    def open(self) -> None:
+        """Take writes from now on; the head holds all of the log."""
+        with self.lock:
+            self._closed = self._closed if self._closed == "shutting down" else ""
+
+    def replay(self, entry: Entry) -> None:
+        """Take an entry of the log into the head again; before `open`."""
+        if entry.block is not None and len(entry.block):
+            self.head.append(entry.block)
+            self.touched.note(entry.block.t_ms, entry.id)
+        if entry.hole is not None:
+            self.progress = add_hole(self.progress, entry.hole)
+        self.applied = max(self.applied, entry.id)
+
+    def _append(self, block: Block) -> None:
+        before = self.log.size_bytes()
+        entry = self.log.append(block)
+        self.head.append(block)
+        self.touched.note(block.t_ms, entry)
+        self.applied = entry
+        self._bytes_written += self.log.size_bytes() - before
+
+    def _leave_holes(self, old: Block) -> None:
+        metrics = self.table.metric_ids(old.sid)
+        for metric in np.unique(metrics):
+            times = old.t_ms[metrics == metric]
+            hole = Hole(int(times.min()) - 1, int(times.max()), self.table.symbols.text(int(metric)))
+            self._add_hole(hole)
+
+    def _add_hole(self, hole: Hole) -> None:
+        known = add_hole(self.progress, hole)
+        if known.holes != self.progress.holes:
+            self.log.append_hole(hole)
+            self.advance(known)

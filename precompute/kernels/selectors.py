@@ -1,0 +1,208 @@
+"""Kernels that read selectors out of the head, for many steps in one pass over each series.
+
+Common shapes: `sids` int32[n]; `times` int64[s] ascending, ms; results `out` float64[n, s] and
+`present` bool[n, s], which the caller hands in zeroed.
+"""
+
+import numpy as np
+from numba import njit
+
+from precompute.kernels.arithmetic import add, mean, quantile_sorted, sort_nan_first
+from precompute.kernels.head import collect, most_held, newest
+
+_STALE_BITS = np.int64(0x7FF0000000000002)
+
+RANGE_FUNCTIONS = (
+    "rate", "increase", "delta", "irate", "idelta", "changes", "resets",
+    "avg_over_time", "sum_over_time", "min_over_time", "max_over_time", "count_over_time",
+    "last_over_time", "present_over_time", "stddev_over_time", "stdvar_over_time", "quantile_over_time",
+)  # fmt: skip
+"""Functions of a range vector, in the order of their codes in `window_value`."""
+
+(
+    RATE, INCREASE, DELTA, IRATE, IDELTA, CHANGES, RESETS, AVG, SUM, MIN, MAX, COUNT, LAST, PRESENT,
+    STDDEV, STDVAR, QUANTILE,
+) = range(17)  # fmt: skip
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _is_stale(x):
+    return np.float64(x).view(np.int64) == _STALE_BITS
+
+
+@njit(nogil=True, cache=True)
+def instant_values(h, sids, times, lookback_ms, out, present):
+    """The newest value in `(time - lookback, time]` at each step, unless it is a staleness marker."""
+    if len(times) == 1:
+        for i in range(len(sids)):
+            slot, t = newest(h, sids[i], times[0])
+            if slot >= 0 and t > times[0] - lookback_ms and not _is_stale(h.val[slot]):
+                out[i, 0] = h.val[slot]
+                present[i, 0] = True
+        return
+    size = most_held(h, sids)
+    t_ms = np.empty(size, np.int64)
+    values = np.empty(size, np.float64)
+    for i in range(len(sids)):
+        n = collect(h, sids[i], times[0] - lookback_ms, times[-1], t_ms, values)
+        k = 0
+        for step in range(len(times)):
+            while k < n and t_ms[k] <= times[step]:
+                k += 1
+            if k > 0 and t_ms[k - 1] > times[step] - lookback_ms and not _is_stale(values[k - 1]):
+                out[i, step] = values[k - 1]
+                present[i, step] = True
+
+
+@njit(nogil=True, cache=True)
+def range_values(h, sids, times, range_ms, function, parameter, out, present):
+    """A range function over `(time - range, time]` at each step; staleness markers are no samples.
+
+    function   index in RANGE_FUNCTIONS; parameter float64[s]: per step, φ of quantile_over_time
+    """
+    size = most_held(h, sids)
+    t_ms = np.empty(size, np.int64)
+    values = np.empty(size, np.float64)
+    scratch = np.empty(size, np.float64)
+    for i in range(len(sids)):
+        n = _drop_stale(t_ms, values, collect(h, sids[i], times[0] - range_ms, times[-1], t_ms, values))
+        lo = 0
+        hi = 0
+        for step in range(len(times)):
+            while hi < n and t_ms[hi] <= times[step]:
+                hi += 1
+            while lo < hi and t_ms[lo] <= times[step] - range_ms:
+                lo += 1
+            if lo < hi:
+                found, value = window_value(
+                    function, t_ms, values, lo, hi, times[step], range_ms, parameter[step], scratch
+                )
+                present[i, step] = found
+                out[i, step] = value
+
+
+@njit(nogil=True, cache=True)
+def _drop_stale(t_ms, values, n):
+    kept = 0
+    for k in range(n):
+        if not _is_stale(values[k]):
+            t_ms[kept] = t_ms[k]
+            values[kept] = values[k]
+            kept += 1
+    return kept
+
+
+@njit(nogil=True, cache=True)
+def window_value(function, t_ms, values, lo, hi, end_ms, range_ms, parameter, scratch):
+    """(found, value) of one function over samples lo to hi - 1, of which there is at least one.
+
+    Meanings: Prometheus 3, promql functions of a range vector.
+    """
+    if function <= DELTA:
+        return _extrapolated(function, t_ms, values, lo, hi, end_ms, range_ms)
+    if function <= IDELTA:
+        return _last_two(function, t_ms, values, lo, hi)
+    if function in (CHANGES, RESETS):
+        return True, _events(function, values, lo, hi)
+    if function == AVG:
+        return True, mean(values, lo, hi)
+    if function == SUM:
+        return True, _sum(values, lo, hi)
+    if function in (MIN, MAX):
+        return True, _extreme(function == MIN, values, lo, hi)
+    if function == COUNT:
+        return True, float(hi - lo)
+    if function == LAST:
+        return True, values[hi - 1]
+    if function == PRESENT:
+        return True, 1.0
+    if function == QUANTILE:
+        scratch[: hi - lo] = values[lo:hi]
+        sort_nan_first(scratch, hi - lo)
+        return True, quantile_sorted(parameter, scratch, hi - lo)
+    variance = _variance(values, lo, hi)
+    return True, np.sqrt(variance) if function == STDDEV else variance
+
+
+@njit(nogil=True, cache=True)
+def _extrapolated(function, t_ms, values, lo, hi, end_ms, range_ms):
+    """rate, increase, delta: the difference, resets added back, extrapolated towards the window's edges."""
+    if hi - lo < 2:
+        return False, 0.0
+    result = values[hi - 1] - values[lo]
+    counter = function != DELTA
+    if counter:
+        for k in range(lo + 1, hi):
+            if values[k] < values[k - 1]:
+                result += values[k - 1]
+    to_start = (t_ms[lo] - (end_ms - range_ms)) / 1000
+    to_end = (end_ms - t_ms[hi - 1]) / 1000
+    sampled = (t_ms[hi - 1] - t_ms[lo]) / 1000
+    spacing = sampled / (hi - lo - 1)
+    threshold = spacing * 1.1
+    if to_start >= threshold:
+        to_start = spacing / 2
+    if counter and result > 0 and values[lo] >= 0:
+        to_start = min(to_start, sampled * (values[lo] / result))
+    if to_end >= threshold:
+        to_end = spacing / 2
+    factor = (sampled + to_start + to_end) / sampled
+    if function == RATE:
+        factor /= range_ms / 1000
+    return True, result * factor
+
+
+@njit(nogil=True, cache=True)
+def _last_two(function, t_ms, values, lo, hi):
+    """irate, idelta: from the two newest samples."""
+    if hi - lo < 2:
+        return False, 0.0
+    before, last = values[hi - 2], values[hi - 1]
+    difference = last - before
+    if function == IDELTA:
+        return True, difference
+    if last < before:
+        difference = last
+    return True, difference / ((t_ms[hi - 1] - t_ms[hi - 2]) / 1000)
+
+
+@njit(nogil=True, cache=True)
+def _events(function, values, lo, hi):
+    """How often the value changed, or fell."""
+    events = 0
+    for k in range(lo + 1, hi):
+        old, new = values[k - 1], values[k]
+        if function == RESETS:
+            events += new < old
+        else:
+            events += new != old and not (np.isnan(new) and np.isnan(old))
+    return float(events)
+
+
+@njit(nogil=True, cache=True)
+def _sum(values, lo, hi):
+    total, comp = 0.0, 0.0
+    for k in range(lo, hi):
+        total, comp = add(values[k], total, comp)
+    return total if np.isinf(total) else total + comp
+
+
+@njit(nogil=True, cache=True)
+def _extreme(smallest, values, lo, hi):
+    best = values[lo]
+    for k in range(lo, hi):
+        better = values[k] < best if smallest else values[k] > best
+        if better or np.isnan(best):
+            best = values[k]
+    return best
+
+
+@njit(nogil=True, cache=True)
+def _variance(values, lo, hi):
+    count, mean_, mean_c, aux, aux_c = 0.0, 0.0, 0.0, 0.0, 0.0
+    for k in range(lo, hi):
+        count += 1
+        delta = values[k] - (mean_ + mean_c)
+        mean_, mean_c = add(delta / count, mean_, mean_c)
+        aux, aux_c = add(delta * (values[k] - (mean_ + mean_c)), aux, aux_c)
+    return (aux + aux_c) / count

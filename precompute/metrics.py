@@ -1,0 +1,41 @@
+"""What the core shows of itself, read when it is scraped; each metric declared once."""
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from precompute.node import Node
+
+GAUGES: tuple[tuple[str, str, Callable[[Node], float]], ...] = (
+    ("asap_head_series", "Series known to the head.", lambda n: len(n.head.table)),
+    ("asap_head_samples", "Samples in the head.", lambda n: n.head.samples()),
+    ("asap_head_bytes", "Memory that the head takes, labels included.", lambda n: n.head.size_bytes()),
+    ("asap_head_max_bytes", "Its bound, head.max_bytes.", lambda n: n.head.max_bytes),
+    ("asap_log_bytes", "Bytes of sample log retained.", lambda n: n.log.size_bytes()),
+    ("asap_log_damaged_records", "Places in the log that could not be read.", lambda n: n.log.damaged_records),
+    ("asap_floor_seconds", "Samples at or before this time are refused.", lambda n: n.progress().floor_ms / 1000),
+    ("asap_final_seconds", "Panes that end by this time never change.", lambda n: n.progress().final_ms / 1000),
+    ("asap_holes", "Intervals in which samples are known to be missing.", lambda n: len(n.progress().holes)),
+    ("asap_panes_behind", "Sealed panes that waited after the last tick.", lambda n: n.engine.health().behind_panes),
+    ("asap_last_tick_seconds", "When the last tick ended.", lambda n: (n.engine.health().completed_ms or 0) / 1000),
+)
+COUNTERS: tuple[tuple[str, str, Callable[[Node], float]], ...] = (
+    ("asap_ticks", "Ticks that ended well.", lambda n: n.engine.completed),
+    ("asap_ticks_skipped", "Ticks skipped because one was still running.", lambda n: n.engine.skipped),
+    ("asap_tick_cpu_seconds", "CPU time of ticks.", lambda n: n.engine.cpu_s),
+    ("asap_panes_summarised", "Panes committed, replaced ones included.", lambda n: n.engine.committed),
+)
+
+
+class NodeCollector(Collector):
+    """The core's gauges and counters."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def collect(self) -> Iterator[Metric]:
+        for name, meaning, read in GAUGES:
+            yield GaugeMetricFamily(name, meaning, value=read(self._node))
+        for name, meaning, read in COUNTERS:
+            yield CounterMetricFamily(name, meaning, value=read(self._node))

@@ -1,0 +1,23 @@
+"""Tables of the core. Only stores/database.py reads and writes them."""
+
+from django.db import models
+from django.db.models import Q
+
+
+class SummaryPack(models.Model):
+    """A summary of 1 to 240 panes of one aggregation. Never updated, except to set it aside."""
+
+    aggregation_id = models.CharField(max_length=128)
+    first_end_ms = models.BigIntegerField(help_text="End of its first pane, milliseconds since the epoch.")
+    last_end_ms = models.BigIntegerField(help_text="End of its last pane, milliseconds since the epoch.")
+    panes = models.BinaryField(help_text="Ends, seen entries, plans and flags of its panes (stores/pane_index.py).")
+    blob = models.BinaryField(help_text="The summary (stores/blob.py).")
+    size_bytes = models.BigIntegerField(help_text="Length of panes and blob.")
+    damaged = models.BooleanField(default=False, help_text="Set aside: its bytes could not be read.")
+
+    class Meta:
+        constraints = [  # noqa: RUF012 (Django's way)
+            models.UniqueConstraint(
+                fields=["aggregation_id", "last_end_ms"], condition=Q(damaged=False), name="one_pack_per_last_end"
+            )
+        ]

@@ -1,0 +1,161 @@
+"""One node of the core: its table, log, head, intake and engine, put together from frozen settings.
+
+    starting   the log is read back into the head, in a thread of its own; writes are refused, nothing is ready
+    running    a heartbeat each second; ticks when called
+    stopped    writes refused, the batch in hand committed, the log closed
+"""
+
+import logging
+import shutil
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from precompute.aggregations import Aggregation
+from precompute.clock import Clock
+from precompute.engines.minibatch import EngineLimits, MiniBatchEngine
+from precompute.errors import Rejected
+from precompute.evaluate.head_source import HeadSource
+from precompute.head import Head
+from precompute.intake import Intake, IntakeLimits
+from precompute.labels import SeriesTable
+from precompute.log.files import FileSampleLog
+from precompute.progress import Progress
+from precompute.progress_file import ProgressFile, open_progress
+from precompute.selection import Index
+from precompute.stores.base import SummaryStore
+from precompute.touched import Touched
+
+logger = logging.getLogger(__name__)
+
+_HEARTBEAT_S = 1.0
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """What a node is built from. Times in ms, sizes in bytes; names as in the config."""
+
+    data_dir: Path
+    window_ms: int
+    lateness_ms: int
+    acceptance_ms: int
+    max_reach_ms: int
+    kept_ms: int
+    """R: how far before `final` head and log keep samples."""
+    max_future_ms: int
+    hash_seed: int
+    shards: int
+    engine_threads: int
+    query_threads: int
+    head_max_bytes: int
+    log_max_bytes: int
+    max_backlog_bytes: int
+    min_free_disk_bytes: int
+    fsync_every_append: bool
+    has_upstream: bool
+
+
+class Node:
+    """See the module's text. Building one opens the log; `start` brings it to life."""
+
+    def __init__(
+        self, settings: NodeSettings, store: SummaryStore, aggregations: Sequence[Aggregation], clock: Clock
+    ) -> None:
+        self.settings, self.store, self.clock = settings, store, clock
+        self.started_ms = clock.now_ms()
+        self.head = Head(SeriesTable(settings.hash_seed, settings.shards), settings.head_max_bytes)
+        self.index = Index()
+        self.log = self._open_log()
+        self.intake = self._open_intake()
+        self._pool = ThreadPoolExecutor(max(settings.engine_threads, settings.query_threads), "asap-kernel")
+        self.engine = MiniBatchEngine(
+            self.intake, self.source(settings.engine_threads), store, aggregations, self._engine_limits(), clock
+        )
+        self._stopped, self._rebuilt = threading.Event(), threading.Event()
+        self._rebuilding = threading.Thread(target=self._rebuild, name="asap-rebuild")
+        self._beats = threading.Thread(target=self._beat, name="asap-heartbeat")
+
+    def source(self, threads: int) -> HeadSource:
+        """A reader of the head that uses up to `threads` threads."""
+        return HeadSource(self.head, self.index, threads, self._pool if threads > 1 else None)
+
+    def start(self) -> None:
+        """Begin to rebuild the head from the log; returns at once."""
+        self._rebuilding.start()
+
+    def why_not_ready(self) -> str | None:
+        """None when queries can be answered."""
+        if self._stopped.is_set():
+            return "shutting down"
+        return None if self._rebuilt.is_set() else "the head is being rebuilt from the sample log"
+
+    def wait_until_rebuilt(self) -> bool:
+        """Waits for the rebuild to end; false if it was broken off."""
+        self._rebuilding.join()
+        return self._rebuilt.is_set()
+
+    def stop_accepting(self) -> None:
+        """Refuse writes from now on."""
+        self.intake.stop()
+
+    def shutdown(self) -> None:
+        """Finish the batch in hand and close the log."""
+        self.stop_accepting()
+        self._stopped.set()
+        self._rebuilding.join()
+        self.engine.shutdown()
+        if self._rebuilt.is_set():
+            self._beats.join()
+        self._pool.shutdown()
+        self.log.close()
+
+    def _open_log(self) -> FileSampleLog:
+        s = self.settings
+        folder = s.data_dir / "log"
+        folder.mkdir(parents=True, exist_ok=True)
+        return FileSampleLog(
+            folder, self.head.table, max_bytes=s.log_max_bytes, min_free_disk=s.min_free_disk_bytes, clock=self.clock,
+            floor_ms=lambda: self.intake.progress.floor_ms, max_future_ms=s.max_future_ms,
+            fsync_every_append=s.fsync_every_append, disk_free=lambda: shutil.disk_usage(folder).free,
+        )  # fmt: skip
+
+    def _open_intake(self) -> Intake:
+        s = self.settings
+        file = ProgressFile(s.data_dir / "log" / "state.json")
+        progress = open_progress(
+            file, {"shards": s.shards, "hash_seed": s.hash_seed}, log_is_empty=not self.log.last_id(),
+            now_ms=self.clock.now_ms(), acceptance_ms=s.acceptance_ms, lateness_ms=s.lateness_ms,
+            has_upstream=s.has_upstream,
+        )  # fmt: skip
+        limits = IntakeLimits(s.max_future_ms, s.max_backlog_bytes, s.lateness_ms, s.has_upstream)
+        return Intake(self.head, self.log, progress, file, Touched(s.window_ms), self.clock, limits)
+
+    def _engine_limits(self) -> EngineLimits:
+        s = self.settings
+        return EngineLimits(s.acceptance_ms, s.lateness_ms, s.kept_ms, s.max_reach_ms, tick_ms=s.window_ms)
+
+    def _rebuild(self) -> None:
+        begun_s = self.clock.monotonic_s()
+        for entry in self.log.read(0, self.head.table):
+            if self._stopped.is_set():
+                return
+            self.intake.replay(entry)
+        self.engine.load()
+        self.intake.open()
+        self._beats.start()
+        self._rebuilt.set()
+        took_s = self.clock.monotonic_s() - begun_s
+        held, series = self.head.samples(), len(self.head.table)
+        logger.info("%d samples of %d series are in the head after %.1f s", held, series, took_s)
+
+    def _beat(self) -> None:
+        while not self._stopped.wait(_HEARTBEAT_S):
+            with suppress(Rejected):  # the log has said why, and refuses writes
+                self.log.sync()
+            self.intake.heartbeat()
+
+    def progress(self) -> Progress:
+        return self.intake.progress

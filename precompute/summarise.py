@@ -1,0 +1,61 @@
+"""From the head to summaries: one expression, evaluated at many pane ends, grouped for each aggregation."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from precompute.aggregations import Aggregation, group_keys
+from precompute.errors import ExecutionError
+from precompute.evaluate.evaluator import Evaluation, Source, evaluate
+from precompute.evaluate.limits import Budget
+from precompute.evaluate.values import Vector
+from precompute.samples import I64, U8
+from precompute.sketches.base import Vectors
+from precompute.summaries import FAILED, Summary, build, pack
+
+PLAN = 1
+"""Number of the plan in force; a single plan lasts as long as the config does."""
+
+
+def summarise(
+    aggregations: Sequence[Aggregation], ends_ms: I64, entry: int, source: Source, budget: Budget
+) -> list[Summary]:
+    """Summaries of the panes `ends_ms` (int64[p], ascending) for aggregations of one expression and lookback.
+
+    entry: the newest log entry that the head holds; what came later may be in the values too, and makes the
+    panes dirty again. A pane whose evaluation is an error in PromQL comes out marked FAILED.
+    """
+    first = aggregations[0]
+    at = Evaluation(source, ends_ms, first.lookback_ms, budget, int(ends_ms[0]), int(ends_ms[-1]))
+    try:
+        vector = evaluate(first.expr, at)
+    except ExecutionError:
+        return _one_by_one(aggregations, ends_ms, entry, source, budget)
+    assert isinstance(vector, Vector)
+    return [_grouped(a, vector, ends_ms, entry, np.zeros(len(ends_ms), np.uint8)) for a in aggregations]
+
+
+def _one_by_one(
+    aggregations: Sequence[Aggregation], ends_ms: I64, entry: int, source: Source, budget: Budget
+) -> list[Summary]:
+    """The same where some pane fails: each pane alone, so that only that one is marked."""
+    if len(ends_ms) == 1:
+        failed = np.full(1, FAILED, np.uint8)
+        nothing = source.instant(aggregations[0].selector, ends_ms, 0, budget)
+        return [_grouped(a, nothing, ends_ms, entry, failed) for a in aggregations]
+    halves = np.array_split(ends_ms, 2)
+    from_halves = [summarise(aggregations, half, entry, source, budget) for half in halves]
+    return [pack(parts) for parts in zip(*from_halves, strict=True)]
+
+
+def _grouped(aggregation: Aggregation, vector: Vector, ends_ms: I64, entry: int, flags: U8) -> Summary:
+    frame, group = aggregation.frame(vector.frame).groups()
+    keys = group_keys(frame, aggregation)
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    rank = np.empty(len(keys), np.int32)
+    rank[order] = np.arange(len(keys), dtype=np.int32)
+    vectors = Vectors(vector.values, vector.present, rank[group], vector.shard, len(keys))
+    every = np.full(len(ends_ms), 1, np.int64)
+    return build(
+        vectors, tuple(keys[i] for i in order), aggregation.accumulators, ends_ms, every * entry, every * PLAN, flags
+    )

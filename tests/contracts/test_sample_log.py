@@ -1,0 +1,254 @@
+"""The contract of SampleLog, kept by every implementation; memory is the reference."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from precompute.errors import Rejected
+from precompute.labels import SeriesTable
+from precompute.log.base import Hole, SampleLog
+from precompute.log.memory import MemorySampleLog
+from precompute.samples import STALE, Block
+from tests.precompute.log.drawn import NOW_MS, OpenFiles, Row, block, entries, rows_of, samples
+
+
+def fill(log: SampleLog, written: Block) -> None:
+    for _ in range(1000):
+        log.append(written)
+
+
+KINDS = ("memory", "files")
+
+
+def open_log(kind: str, folder: Path, table: SeriesTable, max_bytes: int = 1 << 30) -> SampleLog:
+    if kind == "memory":
+        return MemorySampleLog(table, max_bytes)
+    return OpenFiles(folder)(table, max_bytes=max_bytes, segment_bytes=2000)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def table() -> SeriesTable:
+    return SeriesTable()
+
+
+@pytest.fixture
+def log(kind: str, tmp_path: Path, table: SeriesTable) -> Iterator[SampleLog]:
+    opened = open_log(kind, tmp_path, table)
+    yield opened
+    opened.close()
+
+
+def test_it_works(log: SampleLog, table: SeriesTable) -> None:
+    written = block(table, [(1, NOW_MS, 1.5), (2, NOW_MS + 1, STALE), (1, NOW_MS - 5, -0.0)])
+    assert log.append(written) == 1
+    assert [e.id for e in entries(log)] == [1]
+    assert samples(log) == rows_of(written, table)
+
+
+def test_an_empty_log_has_nothing(log: SampleLog) -> None:
+    assert entries(log) == []
+    assert log.last_id() == 0
+    assert log.oldest_ms() is None
+
+
+def test_ids_are_dense_and_holes_take_one(log: SampleLog, table: SeriesTable) -> None:
+    one = block(table, [(1, NOW_MS, 1.0)])
+    assert [log.append(one), log.append_hole(Hole(5, 9, "m")), log.append(one)] == [1, 2, 3]
+    assert [(e.id, e.hole) for e in entries(log)] == [(1, None), (2, Hole(5, 9, "m")), (3, None)]
+
+
+def test_a_read_sees_what_was_appended_before_it_was_called(log: SampleLog, table: SeriesTable) -> None:
+    log.append(block(table, [(1, NOW_MS, 1.0)]))
+    reading = log.read(0, SeriesTable())
+    log.append(block(table, [(2, NOW_MS, 1.0)]))
+    log.trim(NOW_MS)
+    assert [e.id for e in reading] in ([1], [1, 2])
+
+
+def test_the_writers_arrays_may_be_used_again(log: SampleLog, table: SeriesTable) -> None:
+    written = block(table, [(1, NOW_MS, 1.0)])
+    log.append(written)
+    before = samples(log)
+    written.value[0], written.t_ms[0] = 99.0, 0
+    assert samples(log) == before
+
+
+def test_times_far_apart_come_back(log: SampleLog, table: SeriesTable) -> None:
+    written = block(table, [(1, NOW_MS, 1.0), (2, -(1 << 62), 2.0), (3, 1 << 62, 3.0), (1, NOW_MS + 1, 4.0)])
+    log.append(written)
+    assert sorted(samples(log)) == sorted(rows_of(written, table))
+
+
+def test_the_oldest_time_is_of_samples_and_not_of_holes(log: SampleLog, table: SeriesTable) -> None:
+    log.append_hole(Hole(1, 2))
+    assert log.oldest_ms() is None
+    log.append(block(table, [(1, NOW_MS, 1.0), (2, NOW_MS - 7, 1.0)]))
+    assert log.oldest_ms() == NOW_MS - 7
+
+
+def test_a_full_log_refuses_blocks_takes_holes_and_stays_as_it_was(
+    kind: str, tmp_path: Path, table: SeriesTable
+) -> None:
+    log = open_log(kind, tmp_path, table, max_bytes=1000)
+    one = block(table, [(1, NOW_MS, 1.0)])
+    with pytest.raises(Rejected, match=r"log\.max_bytes"):
+        fill(log, one)
+    last, kept, size = log.last_id(), samples(log), log.size_bytes()
+    assert 0 < size <= 1000
+    with pytest.raises(Rejected):
+        log.append(block(table, [(7, NOW_MS, 1.0)] * 100))
+    log.append_hole(Hole(1, 2, "long enough to pass the limit" * 40))
+    with pytest.raises(Rejected, match=r"log\.max_bytes"):
+        log.check_room()
+    last, size = last + 1, log.size_bytes()
+    assert (log.last_id(), samples(log), log.size_bytes()) == (last, kept, size)
+    assert log.append_hole(Hole(1, 2)) == last + 1
+    log.close()
+
+
+def test_trimming_makes_room(kind: str, tmp_path: Path, table: SeriesTable) -> None:
+    log = open_log(kind, tmp_path, table, max_bytes=20_000)
+    for i in range(20):
+        log.append(block(table, [(s, NOW_MS + i, 1.0) for s in range(20)]))
+    before = log.size_bytes()
+    log.trim(NOW_MS + 15)
+    assert log.size_bytes() < before
+    assert log.oldest_ms() is not None
+    assert {t for _, t, _ in samples(log)} >= set(range(NOW_MS + 16, NOW_MS + 20))
+    log.close()
+
+
+def test_the_newest_entry_outlives_every_trim(log: SampleLog, table: SeriesTable) -> None:
+    for i in range(3):
+        log.append(block(table, [(1, NOW_MS + i, 1.0)]))
+    log.rotate(table)
+    log.trim(NOW_MS + 1000)
+    assert log.last_id() == 3
+    assert entries(log)[-1].id == 3
+    assert log.append(block(table, [(1, NOW_MS, 1.0)])) == 4
+
+
+def test_entries_after_a_rotation_use_the_new_tables_ids(log: SampleLog, table: SeriesTable) -> None:
+    first = block(table, [(1, NOW_MS, 1.0), (2, NOW_MS, 2.0)])
+    log.append(first)
+    compacted = SeriesTable()
+    log.rotate(compacted)
+    second = block(compacted, [(2, NOW_MS + 1, 3.0)])
+    log.append(second)
+    assert first.sid[0] == second.sid[0]
+    assert samples(log) == rows_of(first, table) + rows_of(second, compacted)
+
+
+def test_a_reader_keeps_the_ids_of_its_own_table(log: SampleLog, table: SeriesTable) -> None:
+    log.append(block(table, [(1, NOW_MS, 1.0), (2, NOW_MS, 2.0)]))
+    own = SeriesTable()
+    known = block(own, [(9, 0, 0.0), (2, 0, 0.0)]).sid[1]
+    read = next(iter(log.read(0, own))).block
+    assert read is not None
+    assert read.sid[1] == known
+    assert len(own) == 3
+
+
+values = st.floats(allow_nan=True, width=64) | st.just(STALE)
+drawn_rows = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(NOW_MS - 50, NOW_MS + 50), values), min_size=1, max_size=60
+)
+
+
+class _Timeline(RuleBasedStateMachine):
+    """Any order of appends, holes, trims, rotations and restarts, beside a list that does the same."""
+
+    kind: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folder = tempfile.TemporaryDirectory()
+        self._table = SeriesTable()
+        self._log = open_log(self.kind, Path(self._folder.name), self._table)
+        self._expected: list[tuple[int, list[Row] | Hole, int]] = []
+
+    @rule(rows=drawn_rows)
+    def append(self, rows: list[tuple[int, int, float]]) -> None:
+        written = block(self._table, rows)
+        entry = self._log.append(written)
+        assert entry > self._last()
+        self._expected.append((entry, rows_of(written, self._table), int(written.t_ms.max())))
+
+    @rule(after=st.integers(NOW_MS - 60, NOW_MS), length=st.integers(1, 60), metric=st.sampled_from(["", "m1"]))
+    def append_hole(self, after: int, length: int, metric: str) -> None:
+        hole = Hole(after, after + length, metric)
+        self._expected.append((self._log.append_hole(hole), hole, hole.until_ms))
+
+    @rule(before=st.integers(NOW_MS - 60, NOW_MS + 60))
+    def trim(self, before: int) -> None:
+        self._log.trim(before)
+        left = {e.id for e in entries(self._log)}
+        dropped = [e for e in self._expected if e[0] not in left]
+        assert dropped == self._expected[: len(dropped)]
+        assert all(until_ms <= before for _, _, until_ms in dropped)
+        assert len(dropped) < len(self._expected) or not self._expected
+        del self._expected[: len(dropped)]
+
+    @rule()
+    def rotate(self) -> None:
+        self._table = SeriesTable()
+        self._log.rotate(self._table)
+
+    @rule()
+    def restart(self) -> None:
+        if self.kind != "memory":
+            self._log.close()
+            self._table = SeriesTable()
+            self._log = open_log(self.kind, Path(self._folder.name), self._table)
+
+    @rule(data=st.data())
+    def read_after_any_entry(self, data: st.DataObject) -> None:
+        after = data.draw(st.sampled_from([0] + [e[0] for e in self._expected]))
+        assert self._read(after) == [(i, content) for i, content, _ in self._expected if i > after]
+
+    @invariant()
+    def the_last_id_is_the_newest(self) -> None:
+        assert self._log.last_id() == self._last()
+
+    @invariant()
+    def the_oldest_is_the_smallest(self) -> None:
+        times = [t for _, content, _ in self._expected if isinstance(content, list) for _, t, _ in content]
+        assert self._log.oldest_ms() == min(times, default=None)
+
+    def teardown(self) -> None:
+        assert self._read(0) == [(i, content) for i, content, _ in self._expected]
+        self._log.close()
+        self._folder.cleanup()
+
+    def _last(self) -> int:
+        return self._expected[-1][0] if self._expected else 0
+
+    def _read(self, after: int) -> list[tuple[int, list[Row] | Hole | None]]:
+        table = SeriesTable()
+        read = self._log.read(after, table)
+        return [(e.id, e.hole if e.block is None else rows_of(e.block, table)) for e in read]
+
+
+class _MemoryTimeline(_Timeline):
+    kind = "memory"
+
+
+class _FilesTimeline(_Timeline):
+    kind = "files"
+
+
+for _machine in (_MemoryTimeline, _FilesTimeline):
+    _machine.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+
+TestMemoryTimeline = _MemoryTimeline.TestCase
+TestFilesTimeline = _FilesTimeline.TestCase
