@@ -1,0 +1,77 @@
+"""From the body of a remote-write request to samples in the log.
+
+    type checked -> room checked -> unpacked -> decoded -> (writer: series, replicas, log) -> notes
+
+Histogram samples are not kept; the core is told the metrics that have them, since it does not hold those.
+"""
+
+import numpy as np
+
+from ingest.content import encoding_of
+from ingest.decoders.compression import decompress
+from ingest.decoders.remote_write import WriteColumns, decode
+from ingest.kernels.labels import metric_names
+from ingest.metrics import IngestMetrics
+from ingest.writer import NoteMetadata, Outcome, SeriesColumns, Writer
+from precompute.intake import Intake
+from precompute.kernels.bytes import hash_runs
+
+SOURCE = "remote_write"
+
+
+class RemoteWrite:
+    """Takes remote-write requests; safe to use from several threads."""
+
+    def __init__(
+        self, intake: Intake, writer: Writer, metrics: IngestMetrics, note_metadata: NoteMetadata, max_body_bytes: int
+    ) -> None:
+        self._intake, self._writer, self._note_metadata = intake, writer, note_metadata
+        self.metrics, self.max_body_bytes = metrics, max_body_bytes
+
+    def write(self, body: bytes, content_type: str, content_encoding: str) -> Outcome:
+        """Take a request's samples; when this returns, the log has the accepted ones.
+
+        Raises UnsupportedType, Rejected, TooLarge, BadBody; nothing was taken then.
+        """
+        encoding = encoding_of(content_type, content_encoding)
+        self._intake.check_room()
+        with self.metrics.seconds.time():
+            self.metrics.request_bytes.inc(len(body))
+            columns = decode(decompress(body, encoding, self.max_body_bytes))
+            outcome = self._writer.write(SOURCE, _with_samples(columns))
+            self._note(columns)
+            return outcome
+
+    def _note(self, columns: WriteColumns) -> None:
+        if columns.histograms.any():
+            self.metrics.histograms.inc(int(columns.histograms.sum()))
+            self._intake.note_histograms(_histogram_metrics(columns))
+        for entry in columns.metadata:
+            self._note_metadata(entry.family, entry.type, entry.help, entry.unit)
+
+
+def _with_samples(columns: WriteColumns) -> SeriesColumns:
+    """The series that have samples; one with exemplars or histograms alone is not made known."""
+    samples = np.diff(columns.sample_first)
+    start, length = columns.label_start, columns.label_length
+    if not samples.all():
+        used = np.flatnonzero(samples)
+        samples, start, length = samples[used], start[used], length[used]
+    return SeriesColumns(columns.buf, start, length, samples, columns.t_ms, columns.value)
+
+
+def _histogram_metrics(columns: WriteColumns) -> set[str]:
+    """Names of the metrics with histogram samples; one that is missing or not UTF-8 is left out."""
+    having = np.flatnonzero(columns.histograms)
+    spans = metric_names(columns.buf, columns.label_start[having], columns.label_length[having])
+    start, length = spans[:, 0].copy(), spans[:, 1] - spans[:, 0]
+    _, first = np.unique(hash_runs(columns.buf, start, length, 0), return_index=True)
+    raws = (columns.buf[start[i] : start[i] + length[i]].tobytes() for i in first.tolist())
+    return {name for name in map(_text, raws) if name}
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return ""

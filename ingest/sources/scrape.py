@@ -1,0 +1,117 @@
+"""Scraping targets as Prometheus does (prometheus/scrape/scrape.go): aligned times, `up`, staleness.
+
+Each target has a thread. Its times lie on the grid of the interval, shifted by a stable offset that spreads
+the targets. Samples carry the scrape's start unless the page gives its own time.
+"""
+
+import logging
+import threading
+import zlib
+from dataclasses import dataclass
+
+from ingest.errors import BadBody
+from ingest.metrics import IngestMetrics
+from ingest.sources.base import Pace, Write
+from ingest.sources.exposition import Page, parse_page
+from ingest.sources.fetch import Address, TargetDown, fetch_text
+from ingest.sources.tracked import TrackedSeries
+from ingest.writer import NoteMetadata
+from precompute.clock import Clock
+from precompute.errors import Rejected
+
+MAX_PAGE_BYTES = 64 << 20
+
+_STOP_S = 2.0
+_JITTER_MS = 2
+"""A start this close behind its due time counts as on time, so that samples lie on the grid (scrape.go)."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ScrapeJob:
+    """What to scrape and how often; targets are host:port."""
+
+    name: str
+    targets: tuple[str, ...]
+    interval_ms: int = 15_000
+    timeout_ms: int = 10_000
+    path: str = "/metrics"
+    scheme: str = "http"
+
+
+class ScrapeSource:
+    """Scrapes all targets of some jobs."""
+
+    def __init__(
+        self, jobs: tuple[ScrapeJob, ...], clock: Clock, note_metadata: NoteMetadata, metrics: IngestMetrics
+    ) -> None:
+        self._clock, self._stopped = clock, threading.Event()
+        self._targets = [Target(job, target, clock, note_metadata, metrics) for job in jobs for target in job.targets]
+
+    def run(self, write: Write) -> None:
+        threads = [threading.Thread(target=self._keep, args=(target, write), daemon=True) for target in self._targets]
+        for thread in threads:
+            thread.start()
+        self._stopped.wait()
+        until_s = self._clock.monotonic_s() + _STOP_S
+        for thread in threads:
+            thread.join(max(0.0, until_s - self._clock.monotonic_s()))
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _keep(self, target: "Target", write: Write) -> None:
+        for due_ms in target.pace.beats(self._stopped):
+            now_ms = self._clock.now_ms()
+            target.scrape(due_ms if 0 <= now_ms - due_ms <= _JITTER_MS else now_ms, write)
+
+
+class Target:
+    """One target; used by one thread."""
+
+    def __init__(
+        self, job: ScrapeJob, target: str, clock: Clock, note_metadata: NoteMetadata, metrics: IngestMetrics
+    ) -> None:
+        self._job, self._clock, self._note_metadata, self._metrics = job, clock, note_metadata, metrics
+        self._address = Address(job.scheme, target, job.path)
+        self._series = TrackedSeries((("instance", target), ("job", job.name)))
+        self._described: dict[str, tuple[str, str]] = {}
+        self.pace = Pace(job.interval_ms, zlib.crc32(f"{job.name}/{target}/{job.path}".encode()), clock)
+
+    def scrape(self, t_ms: int, write: Write) -> None:
+        """Fetch the page and write its samples at `t_ms`."""
+        begun_s = self._clock.monotonic_s()
+        page = self._fetch()
+        report = {
+            "up": float(page is not None),
+            "scrape_duration_seconds": self._clock.monotonic_s() - begun_s,
+            "scrape_samples_scraped": float(len(page.samples)) if page else 0.0,
+        }
+        columns = self._series.columns(page.samples if page else (), report, t_ms)
+        try:
+            write(columns)
+        except Rejected as rejected:
+            _log.warning("the scrape of %s was not taken: %s", self._address.target, rejected)
+            return self._count("rejected")
+        self._series.written()
+        self._describe(page)
+        return self._count("up" if page else "down")
+
+    def _fetch(self) -> Page | None:
+        try:
+            return parse_page(fetch_text(self._address, self._job.timeout_ms / 1000, MAX_PAGE_BYTES, self._clock))
+        except (TargetDown, BadBody) as error:
+            _log.info("the scrape of %s failed: %s", self._address.target, error)
+            return None
+
+    def _describe(self, page: Page | None) -> None:
+        """Tell the core of families whose description is new."""
+        if page is None or page.families == self._described:
+            return
+        for family, (kind, text) in page.families.items():
+            self._note_metadata(family, kind, text, "")
+        self._described = page.families
+
+    def _count(self, outcome: str) -> None:
+        self._metrics.scrapes.labels(self._job.name, outcome).inc()
