@@ -1,0 +1,138 @@
+"""Answers as Prometheus' JSON, written from columns."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import orjson
+
+from precompute.evaluate.values import Frame, Scalar, Text, Vector
+from precompute.samples import I32, I64, U8
+from query.answers import Answer
+from query.api import json_kernels as kernel
+
+_TILE_POINTS = 1 << 20
+"""Points that are written at once; bounds the memory beside the answer itself."""
+
+
+def success(data: bytes, warnings: Sequence[str] = (), infos: Sequence[str] = ()) -> bytes:
+    """Prometheus' envelope around `data`, which is JSON already."""
+    notes = b"".join(
+        b',"%s":%s' % (name, orjson.dumps(list(dict.fromkeys(texts))))
+        for name, texts in ((b"warnings", warnings), (b"infos", infos))
+        if texts
+    )
+    return b'{"status":"success","data":' + data + notes + b"}"
+
+
+def failure(error_type: str, text: str) -> bytes:
+    """Prometheus' envelope of an error."""
+    return orjson.dumps({"status": "error", "errorType": error_type, "error": text})
+
+
+def answer(made: Answer, limit: int = 0) -> bytes:
+    """The whole response body of a query; at most `limit` series unless it is 0, and a warning where more were."""
+    value, warnings = made.value, made.warnings
+    if isinstance(value, Vector):
+        value = value.seen()
+        # an instant vector in an order that the query asked for keeps it; a matrix never does
+        value = value if made.ordered and made.kind == "instant" else value.take(label_order(value.frame))
+        if limit and len(value) > limit:
+            value = value.take(np.arange(limit))
+            warnings = (*warnings, "results truncated due to limit")
+    return success(_data(made, value), warnings, made.infos)
+
+
+def _data(made: Answer, value: Vector | Scalar | Text) -> bytes:
+    if made.kind == "range":
+        result = _matrix(_one_series(value) if isinstance(value, Scalar) else value, made.times)
+        return b'{"resultType":"matrix","result":[' + result + b"]}"
+    if isinstance(value, Vector):
+        return (
+            b'{"resultType":"vector","result":['
+            + _series(value, made.times, b'{"metric":', b',"value":', b"}", False)
+            + b"]}"
+        )
+    if isinstance(value, Scalar):
+        point = _series(_one_series(value), made.times, b"", b"", b"", False).removeprefix(b"{}")
+        return b'{"resultType":"scalar","result":' + point + b"}"
+    time = np.empty(kernel.POINT_BYTES, np.uint8)
+    end = kernel.write_time(time, 0, int(made.times[0]))
+    return b'{"resultType":"string","result":[%s,%s]}' % (time[:end].tobytes(), orjson.dumps(value.value))
+
+
+def _matrix(value: Vector | Text, times: I64) -> bytes:
+    assert isinstance(value, Vector), "the engine refuses a string as a range query"
+    return _series(value, times, b'{"metric":', b',"values":[', b"]}", True)
+
+
+def _one_series(value: Scalar) -> Vector:
+    from precompute.labels import SymbolTable
+
+    frame = Frame((), np.zeros((1, 0), np.int32), SymbolTable())
+    shape = (1, len(value.values))
+    return Vector(frame, value.values.reshape(shape), np.ones(shape, np.bool_), np.zeros(1, np.int32))
+
+
+def _series(value: Vector, times: I64, before: bytes, between: bytes, after: bytes, ranged: bool) -> bytes:
+    """Every row in order, separated by commas; rows are present at some step."""
+    texts = _Texts(value.frame)
+    around = [np.frombuffer(piece, np.uint8) for piece in (before, between, after)]
+    rows = max(1, _TILE_POINTS // max(1, len(times)))
+    tiles = []
+    for first in range(0, len(value), rows):
+        tile = value.take(np.arange(first, min(first + rows, len(value))))
+        points = np.ascontiguousarray(tile.values[tile.present])
+        numbers = np.frombuffer(orjson.dumps(points, option=orjson.OPT_SERIALIZE_NUMPY), np.uint8)
+        codes = texts.codes[first : first + rows]
+        fixed = len(tile) * (len(before) + len(between) + len(after) + 3)
+        out = np.empty(fixed + texts.size(codes) + len(points) * kernel.POINT_BYTES, np.uint8)
+        end = kernel.write_series(
+            out, codes, *texts.names, *texts.values, times, points, tile.present, numbers, *around, ranged
+        )
+        tiles.append(out[:end].tobytes())
+    return b",".join(tiles)
+
+
+class _Texts:
+    """The labels of a frame as pieces of JSON: names `"name":`, values `"value"`, and each row's codes into them."""
+
+    def __init__(self, frame: Frame) -> None:
+        columns = sorted(range(len(frame.names)), key=frame.names.__getitem__)
+        symbols = np.ascontiguousarray(frame.codes[:, columns])
+        used, place = np.unique(symbols, return_inverse=True)
+        absent = len(used) > 0 and used[0] == 0
+        self.codes: I32 = (place.reshape(symbols.shape) - absent).astype(np.int32)
+        self.names = arena(orjson.dumps(frame.names[k]) + b":" for k in columns)
+        self.values = arena(map(orjson.dumps, frame.symbols.texts(used[int(absent) :].tolist())))
+
+    def size(self, codes: I32) -> int:
+        """Bytes that the label sets of these rows take."""
+        name_lengths, value_lengths = np.diff(self.names[1]), np.diff(self.values[1])
+        held = codes >= 0
+        return int((held * (name_lengths + 1)).sum() + value_lengths[codes[held]].sum())
+
+
+def arena(pieces: Iterable[bytes]) -> tuple[U8, I64]:
+    """Texts one after another, and their offsets int64[n + 1]."""
+    kept = list(pieces)
+    offsets = np.zeros(len(kept) + 1, np.int64)
+    np.cumsum([len(piece) for piece in kept], out=offsets[1:])
+    return np.frombuffer(b"".join(kept), np.uint8), offsets
+
+
+def label_order(frame: Frame) -> I64:
+    """Row numbers in Prometheus' order of label sets: name by name, then value; a prefix before what it begins."""
+    if not frame.names or len(frame) < 2:
+        return np.arange(len(frame))
+    columns = sorted(range(len(frame.names)), key=frame.names.__getitem__)
+    codes = frame.codes[:, columns]
+    used, place = np.unique(codes, return_inverse=True)
+    texts = frame.symbols.texts(used.tolist())
+    rank = np.empty(len(used), np.int64)
+    rank[np.array(sorted(range(len(used)), key=texts.__getitem__), np.int64)] = np.arange(len(used))
+    ranks = rank[place.reshape(codes.shape)]
+    # where a label is absent the row goes on with a later name, which is more than any value, or ends, which is less
+    absent = codes == 0
+    goes_on = np.logical_or.accumulate(~absent[:, ::-1], axis=1)[:, ::-1]
+    ranks[absent] = np.where(goes_on, len(used), -1)[absent]
+    return np.lexsort(ranks.T[::-1])

@@ -1,0 +1,231 @@
+"""Kernels that write Prometheus' JSON from columns.
+
+Texts come as an arena: uint8 bytes, and int64[n + 1] offsets, so that text k is bytes[offsets[k]:offsets[k + 1]].
+Each kernel writes at `at` in `out`, which the caller made large enough, and returns where it stopped.
+"""
+
+import numpy as np
+from numba import njit
+
+POINT_BYTES = 64
+"""Room for `[timestamp,"value"],`: a time has up to 21 bytes, a value up to 33."""
+
+_QUOTE, _COMMA, _DOT, _MINUS, _ZERO = 34, 44, 46, 45, 48
+
+
+@njit(nogil=True, cache=True)
+def copy(out, at, bytes_, first, last):
+    """bytes_[first:last]."""
+    for k in range(first, last):
+        out[at] = bytes_[k]
+        at += 1
+    return at
+
+
+@njit(nogil=True, cache=True)
+def write_integer(out, at, number):
+    """A non-negative int64 in decimal."""
+    digits = 1
+    rest = number // 10
+    while rest > 0:
+        digits += 1
+        rest //= 10
+    for k in range(digits - 1, -1, -1):
+        out[at + k] = _ZERO + number % 10
+        number //= 10
+    return at + digits
+
+
+@njit(nogil=True, cache=True)
+def write_time(out, at, t_ms):
+    """Seconds, with three decimals unless they are whole (util/jsonutil, MarshalTimestamp)."""
+    if t_ms < 0:
+        out[at] = _MINUS
+        at += 1
+        t_ms = -t_ms
+    at = write_integer(out, at, t_ms // 1000)
+    millis = t_ms % 1000
+    if millis:
+        out[at] = _DOT
+        out[at + 1] = _ZERO + millis // 100
+        out[at + 2] = _ZERO + millis // 10 % 10
+        out[at + 3] = _ZERO + millis % 10
+        at += 4
+    return at
+
+
+@njit(nogil=True, cache=True)
+def token_end(text, at):
+    """Of the token that begins at `at` in a JSON list of numbers: where its exponent begins (or it ends), and its end."""
+    mantissa = -1
+    while text[at] != _COMMA and text[at] != 93:
+        if text[at] == 101:
+            mantissa = at
+        at += 1
+    return at if mantissa < 0 else mantissa, at
+
+
+@njit(nogil=True, cache=True)
+def write_value(out, at, value, text, first, mantissa, last):
+    """A value between quotes as Go's FormatFloat writes it: shortest, 'e' below 1e-6 and from 1e21 on, else 'f'.
+
+    text[first:last] is the value in orjson's shortest form, `1.0`, `1.5e-7`, `null`; its exponent begins at `mantissa`.
+    """
+    out[at] = _QUOTE
+    at += 1
+    if np.isfinite(value):
+        size = abs(value)
+        if mantissa == last:
+            # a fraction of zero is left out
+            whole = last - first > 2 and text[last - 1] == _ZERO and text[last - 2] == _DOT
+            at = copy(out, at, text, first, last - 2 if whole else last)
+        elif size < 1e-6 or size >= 1e21:
+            at = _write_scientific(out, at, text, first, mantissa, last)
+        else:
+            at = _write_plain(out, at, text, first, mantissa, last)
+    elif np.isnan(value):
+        out[at], out[at + 1], out[at + 2] = 78, 97, 78
+        at += 3
+    else:
+        out[at] = 43 if value > 0 else _MINUS
+        out[at + 1], out[at + 2], out[at + 3] = 73, 110, 102
+        at += 4
+    out[at] = _QUOTE
+    return at + 1
+
+
+@njit(nogil=True, cache=True)
+def _exponent(text, mantissa, last):
+    sign = 1
+    exponent = 0
+    for k in range(mantissa + 1, last):
+        if text[k] == _MINUS:
+            sign = -1
+        elif text[k] != 43:
+            exponent = exponent * 10 + (np.int64(text[k]) - _ZERO)
+    return sign * exponent
+
+
+@njit(nogil=True, cache=True)
+def _write_scientific(out, at, text, first, mantissa, last):
+    """Mantissa, then an exponent of a sign and at least two digits."""
+    end = mantissa - 2 if text[mantissa - 1] == _ZERO and text[mantissa - 2] == _DOT else mantissa
+    at = copy(out, at, text, first, end)
+    exponent = _exponent(text, mantissa, last)
+    out[at] = 101
+    out[at + 1] = _MINUS if exponent < 0 else 43
+    at += 2
+    exponent = abs(exponent)
+    if exponent < 10:
+        out[at] = _ZERO
+        at += 1
+    return write_integer(out, at, exponent)
+
+
+@njit(nogil=True, cache=True)
+def _write_plain(out, at, text, first, mantissa, last):
+    """Digits without an exponent: the point moved, zeros filled in."""
+    if text[first] == _MINUS:
+        out[at] = _MINUS
+        at += 1
+        first += 1
+    exponent = _exponent(text, mantissa, last)
+    if exponent < 0:
+        out[at] = _ZERO
+        out[at + 1] = _DOT
+        at += 2
+        for _ in range(-exponent - 1):
+            out[at] = _ZERO
+            at += 1
+    digits = 0
+    for k in range(first, mantissa):
+        # behind the first digit stands the point; a lone zero after it is no digit
+        if text[k] == _DOT or (k == first + 2 and k + 1 == mantissa and text[k] == _ZERO):
+            continue
+        if exponent >= 0 and digits == exponent + 1:
+            out[at] = _DOT
+            at += 1
+        out[at] = text[k]
+        at += 1
+        digits += 1
+    while digits < exponent + 1:
+        out[at] = _ZERO
+        at += 1
+        digits += 1
+    return at
+
+
+@njit(nogil=True, cache=True)
+def write_metric(out, at, codes, names, name_offsets, values, value_offsets):
+    """`{"name":"value",…}` of one row: codes int32[k] are texts of `values`, -1 where a label is absent.
+
+    names: `"name":` per column; values: `"value"` per code.
+    """
+    out[at] = 123
+    at += 1
+    written = 0
+    for k in range(len(codes)):
+        if codes[k] >= 0:
+            if written:
+                out[at] = _COMMA
+                at += 1
+            at = copy(out, at, names, name_offsets[k], name_offsets[k + 1])
+            at = copy(out, at, values, value_offsets[codes[k]], value_offsets[codes[k] + 1])
+            written += 1
+    out[at] = 125
+    return at + 1
+
+
+@njit(nogil=True, cache=True)
+def _times(times):
+    """`[time,` of each step, one after another, and their offsets."""
+    out = np.empty(len(times) * 24, np.uint8)
+    offsets = np.zeros(len(times) + 1, np.int64)
+    at = 0
+    for step in range(len(times)):
+        out[at] = 91
+        at = write_time(out, at + 1, times[step])
+        out[at] = _COMMA
+        at += 1
+        offsets[step + 1] = at
+    return out, offsets
+
+
+@njit(nogil=True, cache=True)
+def write_series(
+    out, codes, names, name_offsets, values, value_offsets, times, points, present, text, before, between, after, ranged
+):
+    """All rows, separated by commas: before, metric, between, points, after.
+
+    times      int64[s] ms; points float64[m]: the present values, row by row; present bool[n, s]
+    text       uint8[]: the points as a JSON list of numbers
+    before, between, after   uint8[]: what stands around metric and points
+    ranged     whether points are a list of pairs, or one pair
+    """
+    at = 0
+    token = 1
+    point = 0
+    clock, clock_offsets = _times(times)
+    for row in range(len(codes)):
+        if row:
+            out[at] = _COMMA
+            at += 1
+        at = copy(out, at, before, 0, len(before))
+        at = write_metric(out, at, codes[row], names, name_offsets, values, value_offsets)
+        at = copy(out, at, between, 0, len(between))
+        first = True
+        for step in range(len(times)):
+            if present[row, step]:
+                if not first and ranged:
+                    out[at] = _COMMA
+                    at += 1
+                first = False
+                at = copy(out, at, clock, clock_offsets[step], clock_offsets[step + 1])
+                mantissa, end = token_end(text, token)
+                at = write_value(out, at, points[point], text, token, mantissa, end)
+                out[at] = 93
+                at += 1
+                token = end + 1
+                point += 1
+        at = copy(out, at, after, 0, len(after))
+    return at

@@ -1,0 +1,50 @@
+"""The Django application of the query side; the project's wiring puts the running parts on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.apps import AppConfig
+
+if TYPE_CHECKING:  # commands that answer no queries start without the kernels
+    from prometheus_client import CollectorRegistry
+
+    from precompute.clock import Clock
+    from query.engine import QueryEngine
+    from query.metrics import QueryMetrics
+    from query.series import SeriesQueries
+    from query.slots import Slots
+    from query.tiers.upstream import Upstream
+
+
+@dataclass(frozen=True)
+class QueryParts:
+    """What the views answer from."""
+
+    engine: QueryEngine
+    series: SeriesQueries
+    upstream: Upstream | None
+    registry: CollectorRegistry
+    """What /metrics shows."""
+    metrics: QueryMetrics
+    slots: Slots
+    ready: Callable[[], str | None]
+    """None when queries can be answered, else why not."""
+    healthy: Callable[[], str | None]
+    """None when all is well, else what is not."""
+    clock: Clock
+    timeout_ms: int
+    """query_engine.timeout."""
+    max_points: int
+    """query_engine.max_points."""
+    version: str
+    """ASAP's own."""
+
+
+class QueryConfig(AppConfig):
+    """`parts` is None until the node has started."""
+
+    name = "query"
+    parts: QueryParts | None = None

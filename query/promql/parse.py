@@ -1,0 +1,189 @@
+"""From PromQL text to our expressions; the one module that knows promql-parser."""
+
+import re
+from datetime import timedelta
+
+import promql_parser as parser
+
+from precompute.errors import BadExpression, QueryError, Unsupported
+from precompute.evaluate.expr import (
+    COMPARISONS,
+    Aggregate,
+    Binary,
+    Call,
+    Expr,
+    Matcher,
+    Matching,
+    Negate,
+    Number,
+    Range,
+    Selector,
+    String,
+)
+from precompute.labels import METRIC_NAME
+from precompute.matchers import Condition
+from query.promql.tokens import Prepared, prepare
+
+MAX_DEPTH = 100
+MAX_LENGTH = 1 << 16
+_LONGEST_MS = ((1 << 63) - 1) // 1_000_000
+"""Prometheus' durations are int64 nanoseconds."""
+
+_SCALAR_CALLS = frozenset(("scalar", "time", "pi", "step", "range", "start", "end", "max_of", "min_of"))
+_QUOTED = re.compile("'([^']*)'")
+_GROUPS = {"VectorMatchCardinality.ManyToOne": "left", "VectorMatchCardinality.OneToMany": "right"}
+
+
+def parse(text: str, max_depth: int = MAX_DEPTH, max_length: int = MAX_LENGTH) -> Expr:
+    """The expression that `text` says.
+
+    Raises LimitExceeded for a text too deep or too long, BadExpression ("parse error: …") for what is no
+    PromQL, Unsupported for right PromQL that our expressions cannot hold.
+    """
+    prepared = prepare(text, max_depth, max_length)
+    try:
+        tree = parser.parse(prepared.text)
+        return _Converter(prepared).convert(tree)
+    except QueryError:
+        raise
+    except (ValueError, OverflowError) as error:
+        raise BadExpression(f"parse error: {_reworded(prepared.readable(str(error)))}") from None
+
+
+def parse_selector(text: str) -> tuple[Matcher, ...]:
+    """The matchers of a series selector, as `match[]` carries it; raises as `parse` does."""
+    expr = parse(text)
+    if not isinstance(expr, Selector) or expr.offset_ms or expr.at is not None:
+        raise BadExpression("parse error: expected a series selector")
+    return expr.matchers
+
+
+def type_of(expr: Expr) -> str:
+    """Prometheus' name of an expression's type: scalar, string, vector or matrix."""
+    if isinstance(expr, Number) or (isinstance(expr, Call) and expr.function in _SCALAR_CALLS):
+        return "scalar"
+    if isinstance(expr, Binary):
+        return "scalar" if type_of(expr.left) == type_of(expr.right) == "scalar" else "vector"
+    if isinstance(expr, Negate):
+        return type_of(expr.expr)
+    return "string" if isinstance(expr, String) else "matrix" if isinstance(expr, Range) else "vector"
+
+
+class _Converter:
+    """Walks one parsed tree; its depth is bounded by `prepare`."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self.prepared = prepared
+
+    def convert(self, node: parser.Expr) -> Expr:
+        match node:
+            case parser.NumberLiteral():
+                return Number(node.val)
+            case parser.StringLiteral():
+                return String(self._text(node.val))
+            case parser.ParenExpr():
+                return self.convert(node.expr)
+            case parser.UnaryExpr():
+                return Negate(self.convert(node.expr))
+            case parser.VectorSelector():
+                return self._selector(node)
+            case parser.MatrixSelector():
+                return Range(self._selector(node.vector_selector), _range_ms(node.range))
+            case parser.Call():
+                return Call(node.func.name, tuple(self.convert(arg) for arg in node.args))
+            case parser.AggregateExpr():
+                return self._aggregate(node)
+            case parser.BinaryExpr():
+                return self._binary(node)
+            case parser.SubqueryExpr():
+                raise Unsupported("a subquery")
+        raise Unsupported(f"an expression of type {type(node).__name__}")
+
+    def _text(self, reference: str) -> str:
+        return self.prepared.string(reference)[1]
+
+    def _names(self, names: list[str]) -> tuple[str, ...]:
+        # their order means nothing, so equal expressions get equal ones
+        return tuple(sorted({self._text(name) for name in names}))
+
+    def _selector(self, node: parser.VectorSelector) -> Selector:
+        if node.matchers.or_matchers:
+            raise BadExpression('parse error: unexpected "or" in label matching, expected "," or "}"')
+        matchers = [self._matcher(m) for m in node.matchers.matchers]
+        if node.name:
+            if any(m.name == METRIC_NAME for m in matchers):
+                raise BadExpression(f'parse error: metric name must not be set twice: "{node.name}"')
+            matchers.append(Matcher(METRIC_NAME, "=", node.name))
+        # every condition is built: this is also where a wrong regular expression is found
+        empty = [Condition(m).accepts("") for m in matchers]
+        if all(empty):
+            raise BadExpression("parse error: vector selector must contain at least one non-empty matcher")
+        return Selector(tuple(sorted(set(matchers))), _offset_ms(node.offset), self._at(node.at))
+
+    def _matcher(self, node: parser.Matcher) -> Matcher:
+        op, value = self.prepared.string(node.value)
+        # without an operator the string was a quoted metric name
+        return Matcher(self._text(node.name), op or "=", value)
+
+    def _at(self, node: parser.AtModifier | None) -> int | str | None:
+        if node is None:
+            return None
+        kind = str(node.type).rpartition(".")[2].lower()
+        if kind in ("start", "end") or node.at is None:
+            return kind
+        return self.prepared.times_ms[round(node.at.timestamp())]
+
+    def _aggregate(self, node: parser.AggregateExpr) -> Aggregate:
+        labels: tuple[str, ...] = ()
+        without = False
+        if node.modifier is not None:
+            labels = self._names(node.modifier.labels)
+            without = str(node.modifier.type).endswith("Without")
+        parameter = None if node.param is None else self.convert(node.param)
+        return Aggregate(str(node.op), self.convert(node.expr), labels, without, parameter)
+
+    def _binary(self, node: parser.BinaryExpr) -> Binary:
+        op, left, right = str(node.op), self.convert(node.lhs), self.convert(node.rhs)
+        modifier = node.modifier
+        if modifier is None:
+            return Binary(op, left, right)
+        if modifier.fill_values.lhs is not None or modifier.fill_values.rhs is not None:
+            raise Unsupported("a fill modifier")
+        between_vectors = type_of(left) == type_of(right) == "vector"
+        matching = self._matching(modifier) if between_vectors else Matching()
+        return Binary(op, left, right, modifier.return_bool and op in COMPARISONS, matching)
+
+    def _matching(self, modifier: parser.BinModifier) -> Matching:
+        on = modifier.matching is not None and str(modifier.matching.type).endswith("Include")
+        labels = self._names(modifier.matching.labels) if modifier.matching is not None else ()
+        include = self._names(modifier.group_labels or [])
+        if on and (both := sorted(set(labels) & set(include))):
+            raise BadExpression(f'parse error: label "{both[0]}" must not occur in ON and GROUP clause at once')
+        return Matching(on, labels, _GROUPS.get(str(modifier.card), ""), include)
+
+
+def _range_ms(length: timedelta) -> int:
+    ms = length // timedelta(milliseconds=1)
+    if ms <= 0:
+        raise BadExpression("parse error: duration must be greater than 0")
+    return _bounded(ms)
+
+
+def _offset_ms(offset: timedelta | None) -> int:
+    if offset is None:
+        return 0
+    ms = abs(offset) // timedelta(milliseconds=1)
+    return _bounded(ms if offset > timedelta(0) else -ms)
+
+
+def _bounded(ms: int) -> int:
+    if abs(ms) > _LONGEST_MS:
+        raise BadExpression("parse error: duration out of range")
+    return ms
+
+
+def _reworded(message: str) -> str:
+    """The parser's sentence with Prometheus' names of the types."""
+    for kind, name in (("vector", "instant vector"), ("matrix", "range vector")):
+        message = message.replace(f"type {kind} ", f"type {name} ").replace(f", got {kind}", f", got {name}")
+    return _QUOTED.sub(r'"\1"', message)

@@ -1,0 +1,152 @@
+"""The summary tier: panes read, filtered, grouped and estimated, pane by pane where they are provably right."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from precompute.aggregations import Aggregation
+from precompute.catalog import Coverage
+from precompute.engines.minibatch import MiniBatchEngine
+from precompute.evaluate.values import Frame, Vector
+from precompute.labels import METRIC_NAME, Labels, SymbolTable
+from precompute.log.base import Hole
+from precompute.matchers import Condition
+from precompute.samples import F64, I32, I64, Bool
+from precompute.sketches.registry import STATISTICS
+from precompute.summaries import FAILED, GroupKey, Summary, regroup
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A query's steps, int64[s], and what `@ start()` and `@ end()` mean in it."""
+
+    times: I64
+    start_ms: int
+    end_ms: int
+
+
+class SummaryTier:
+    """Answers covered aggregation operators from the engine's store."""
+
+    def __init__(self, engine: MiniBatchEngine, holes: Callable[[], Sequence[Hole]], holes_are_gaps: bool) -> None:
+        """holes_are_gaps: whether another tier could do better; without one a hole is served with a warning."""
+        self._engine, self._holes, self._holes_are_gaps = engine, holes, holes_are_gaps
+        self._symbols = SymbolTable()
+
+    def servable(self, coverage: Coverage, steps: Steps) -> tuple[Bool, str]:
+        """At which steps the pane is there and right, bool[s]; and why not at the first one where it is not."""
+        aggregation, times = coverage.aggregation, pane_times(coverage, steps)
+        on_grid = times % aggregation.width_ms == 0
+        ends = np.where(on_grid, times, 0)
+        sealed = ends <= self._engine.sealed_ms()
+        clean = ~self._engine.dirty(aggregation, ends)
+        whole = ~self._in_hole(aggregation, ends) if self._holes_are_gaps else np.ones(len(ends), np.bool_)
+        good = on_grid & sealed & clean & whole
+        if good.all():
+            return good, ""
+        first = int(np.flatnonzero(~good)[0])
+        why = (
+            f"off the pane grid by {times[first] % aggregation.width_ms / 1000:g} s" if not on_grid[first]
+            else "not sealed yet" if not sealed[first]
+            else "not summarised yet" if not clean[first]
+            else "samples of it are known to be missing"
+        )  # fmt: skip
+        return good, f"aggregation {aggregation.id}: pane {clock_text(int(times[first]))} {why}"
+
+    def read(self, coverage: Coverage, steps: Steps) -> tuple[Vector, Bool]:
+        """The operator's value at servable steps, and at which of them it holds its bound, bool[s].
+
+        A pane that turns out to be gone or failed, and one with a group whose estimate is not covered, is
+        false there.
+        """
+        aggregation, times = coverage.aggregation, pane_times(coverage, steps)
+        summary = self._engine.store.get(aggregation.id, int(times.min()) - 1, int(times.max()))
+        pane = np.searchsorted(summary.ends_ms, times)
+        there = pane < summary.panes
+        pane[~there] = 0
+        if not there.any():
+            return _nothing(len(times), self._symbols), there
+        there &= (summary.ends_ms[pane] == times) & ((summary.flags[pane] & FAILED) == 0)
+        return self._estimate(coverage, summary, pane, there)
+
+    def touches_hole(self, coverage: Coverage, steps: Steps) -> bool:
+        """Whether samples of one of these panes are known to be missing."""
+        return bool(self._in_hole(coverage.aggregation, pane_times(coverage, steps)).any())
+
+    def _in_hole(self, aggregation: Aggregation, ends: I64) -> Bool:
+        touched = np.zeros(len(ends), np.bool_)
+        metric = aggregation.selector.metric() or ""
+        for hole in self._holes():
+            if hole.metric in ("", metric):
+                touched |= (ends > hole.after_ms) & (ends - aggregation.reach_ms < hole.until_ms)
+        return touched
+
+    def _estimate(self, coverage: Coverage, summary: Summary, pane: I64, there: Bool) -> tuple[Vector, Bool]:
+        into, keys = _new_groups(coverage, summary.keys)
+        grouped = regroup(summary, into, keys)
+        node = coverage.requirement.node
+        statistic = STATISTICS[node.op]
+        phi = getattr(node.parameter, "value", 0.0)
+        rows = grouped.pane_of_row()
+        values, present = np.zeros((len(keys), summary.panes)), np.zeros((len(keys), summary.panes), np.bool_)
+        values[grouped.group, rows] = statistic.estimate(grouped.states, phi)
+        present[grouped.group, rows] = True
+        uncovered = np.zeros(summary.panes, np.bool_)
+        uncovered[rows[~statistic.covered(grouped.states)]] = True
+        frame = _frame(keys, self._symbols)
+        return _at_steps(frame, values, present, pane, there), there & ~uncovered[pane]
+
+
+def pane_times(coverage: Coverage, steps: Steps) -> I64:
+    """The pane end that each step reads, int64[s]."""
+    at = coverage.requirement.at
+    if at is None:
+        return steps.times - coverage.requirement.offset_ms
+    fixed = {"start": steps.start_ms, "end": steps.end_ms}.get(at) if isinstance(at, str) else at
+    assert fixed is not None
+    return np.full(len(steps.times), fixed - coverage.requirement.offset_ms, np.int64)
+
+
+def clock_text(t_ms: int) -> str:
+    """A time of day, UTC: 12:00:15."""
+    seconds, ms = divmod(t_ms, 1000)
+    text = f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{text}.{ms:03}" if ms else text
+
+
+def _new_groups(coverage: Coverage, keys: Sequence[GroupKey]) -> tuple[I32, list[Labels]]:
+    """Per kept group the group of the answer that takes it, -1 where a filter leaves it out; and the new keys."""
+    node, aggregation = coverage.requirement.node, coverage.aggregation
+    conditions = [Condition(f) for f in coverage.filters]
+    targets: list[Labels | None] = []
+    for key in keys:
+        labels = aggregation.labels_of(key)
+        if not all(c.accepts(labels.get(c.matcher.name, "")) for c in conditions):
+            targets.append(None)
+        else:
+            targets.append(_answer_key(labels, node.labels, node.without))
+    new = sorted({t for t in targets if t is not None})
+    place = {key: i for i, key in enumerate(new)}
+    return np.array([-1 if t is None else place[t] for t in targets], np.int32), new
+
+
+def _answer_key(labels: Mapping[str, str], wanted: tuple[str, ...], without: bool) -> Labels:
+    kept = {n: v for n, v in labels.items() if v and (n in wanted) != without and n != METRIC_NAME}
+    return tuple(sorted(kept.items()))
+
+
+def _frame(keys: Sequence[Labels], symbols: SymbolTable) -> Frame:
+    names = tuple(sorted({name for key in keys for name, _ in key}))
+    rows = [[symbols.intern(dict(key).get(name, "")) for name in names] for key in keys]
+    return Frame(names, np.array(rows, np.int32).reshape(len(keys), len(names)), symbols)
+
+
+def _at_steps(frame: Frame, values: F64, present: Bool, pane: I64, there: Bool) -> Vector:
+    shown = present[:, pane] & there
+    return Vector(frame, np.ascontiguousarray(values[:, pane]), shown, np.zeros(len(frame), np.int32)).seen()
+
+
+def _nothing(steps: int, symbols: SymbolTable) -> Vector:
+    frame = Frame((), np.zeros((0, 0), np.int32), symbols)
+    return Vector(frame, np.zeros((0, steps)), np.zeros((0, steps), np.bool_), np.zeros(0, np.int32))

@@ -1,0 +1,116 @@
+"""The upstream tier: the exact system behind us, asked over HTTP, its answer passed on as it came."""
+
+import base64
+import http.client
+import ssl
+import urllib.parse
+from collections.abc import Mapping, Sequence
+
+from precompute.clock import Clock
+from precompute.errors import TimedOut
+from query.answers import Forwarded
+from query.errors import UpstreamDown
+from query.slots import Slots
+from query.tiers.connections import Connections, Reply
+
+MAX_BODY_BYTES = 256 << 20
+_READ_BYTES = 1 << 16
+
+PASSED_HEADERS = ("Authorization", "Cookie", "X-Id-Token", "X-Scope-OrgID")
+"""Of a caller's headers, those that say who asks."""
+
+Parameters = Mapping[str, str | Sequence[str]]
+
+
+class Upstream:
+    """Forwards requests of the Prometheus API; any thread may call it.
+
+    address: the server's URL, with a path prefix and credentials where it needs them. ca_file: "" for the system's.
+    Raises ValueError for a URL that cannot be one, OSError for a CA file that cannot be read.
+    """
+
+    def __init__(self, address: str, timeout_ms: int, ca_file: str, clock: Clock, slots: Slots) -> None:
+        url = urllib.parse.urlsplit(address)
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise ValueError(f"not an http or https URL: {_without_credentials(url)}")
+        context = ssl.create_default_context(cafile=ca_file or None) if url.scheme == "https" else None
+        self._connections = Connections(url.hostname, url.port, context)
+        self._prefix, self._credentials = url.path.rstrip("/"), _basic(url)
+        self._timeout_ms, self._clock, self._slots = timeout_ms, clock, slots
+        self.name = _without_credentials(url)
+
+    def query(self, path: str, parameters: Parameters, headers: Mapping[str, str], timeout_ms: int) -> Forwarded:
+        """Its answer to a whole query; the caller's slot is given back while we wait.
+
+        path: "query" or "query_range". Raises UpstreamDown, and TimedOut at the end of the query's time.
+        """
+        timeout_ms = min(timeout_ms, self._timeout_ms)
+        self._slots.give_back()
+        # a POST has room for long expressions
+        form = {**parameters, "timeout": f"{timeout_ms}ms"}
+        return self._request("POST", f"/api/v1/{path}", form, headers, timeout_ms)
+
+    def get(self, path: str, parameters: Parameters, headers: Mapping[str, str], timeout_ms: int) -> Forwarded:
+        """Its answer to any other GET below /api/v1/; raises as `query` does."""
+        timeout_ms = min(timeout_ms, self._timeout_ms)
+        return self._request("GET", f"/api/v1/{path}", parameters, headers, timeout_ms)
+
+    def _request(
+        self, method: str, path: str, parameters: Parameters, headers: Mapping[str, str], timeout_ms: int
+    ) -> Forwarded:
+        deadline_s = self._clock.monotonic_s() + timeout_ms / 1000
+        form = urllib.parse.urlencode(parameters, doseq=True)
+        target = self._prefix + path + (f"?{form}" if method == "GET" and form else "")
+        body = form.encode() if method == "POST" else None
+        try:
+            with self._connections.answer(
+                method, target, body, self._headers(headers, body), self._left_s(deadline_s)
+            ) as reply:
+                return self._forwarded(reply, deadline_s)
+        except TimeoutError:
+            raise TimedOut(f"the upstream {self.name} did not answer within {timeout_ms / 1000:g}s") from None
+        except (OSError, http.client.HTTPException) as error:
+            raise UpstreamDown(f"the upstream {self.name} cannot be asked: {_reason(error)}") from error
+
+    def _forwarded(self, reply: Reply, deadline_s: float) -> Forwarded:
+        if 300 <= reply.status < 400:
+            raise UpstreamDown(f"the upstream {self.name} sends us elsewhere, to {reply.location}; set that as its URL")
+        body = bytearray()
+        while piece := reply.read(_READ_BYTES, self._left_s(deadline_s)):
+            body += piece
+            if len(body) > MAX_BODY_BYTES:
+                raise UpstreamDown(f"the upstream {self.name} answered with more than {MAX_BODY_BYTES} bytes")
+        return Forwarded(reply.status, reply.content_type, bytes(body))
+
+    def _left_s(self, deadline_s: float) -> float:
+        left_s = deadline_s - self._clock.monotonic_s()
+        if left_s <= 0:
+            raise TimeoutError
+        return left_s
+
+    def _headers(self, caller: Mapping[str, str], body: bytes | None) -> dict[str, str]:
+        passed = {name: caller[name] for name in PASSED_HEADERS if caller.get(name)}
+        if self._credentials:
+            passed.setdefault("Authorization", self._credentials)
+        if body is not None:
+            passed["Content-Type"] = "application/x-www-form-urlencoded"
+        return {**passed, "Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "asap"}
+
+
+def _basic(url: urllib.parse.SplitResult) -> str:
+    if url.username is None:
+        return ""
+    pair = f"{urllib.parse.unquote(url.username)}:{urllib.parse.unquote(url.password or '')}"
+    return "Basic " + base64.b64encode(pair.encode()).decode()
+
+
+def _without_credentials(url: urllib.parse.SplitResult) -> str:
+    return urllib.parse.urlunsplit((url.scheme, url.netloc.rpartition("@")[2], url.path.rstrip("/"), "", ""))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}; see query_engine.prometheus_ca_file"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
