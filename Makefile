@@ -1,0 +1,69 @@
+# Needs make and Python 3.11. Everything else goes into .venv.
+
+PYTHON ?= python3.11
+VENV   ?= .venv
+SCALE  ?=
+ARGS   ?=
+
+PY       := $(VENV)/bin/python
+PIP      := $(PY) -m pip --disable-pip-version-check
+RUNTIME  := $(VENV)/.installed-runtime
+DEV      := $(VENV)/.installed-dev
+KERNELS  := $(VENV)/.compiled-kernels
+# The kernels are compiled again when a file that holds one has changed.
+COMPILED := $(shell grep -rl --include='*.py' -E '@(nb\.|numba\.)?njit|@(nb\.|numba\.)?vectorize|@intrinsic' precompute ingest query)
+
+.DEFAULT_GOAL := help
+.PHONY: help run demo test check docs bench clean
+
+help:
+	@echo "make run     start ASAP on 127.0.0.1:8088       (options: make run ARGS='--query-engine.http-port 9090')"
+	@echo "make demo    the same, with a built-in source of sensor_reading"
+	@echo "make test    all tests                          (some: make test ARGS='tests/asap_project -k config')"
+	@echo "make check   ruff, mypy and the rules of imports, in seconds"
+	@echo "make bench   measure beside Prometheus and VictoriaMetrics (SCALE=full: 189,000 series)"
+	@echo "make docs    write docs/options.md"
+	@echo "make clean   remove .venv and caches; data stays"
+
+run: $(KERNELS)
+	@$(PY) manage.py runasap $(ARGS)
+
+demo: $(KERNELS)
+	@$(PY) manage.py runasap --demo.enabled true $(ARGS)
+
+test: $(DEV) $(KERNELS)
+	$(PY) -m pytest -n auto --dist worksteal $(ARGS)
+
+check: $(DEV)
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	$(PY) -m pytest -q tests/test_imports.py
+
+docs: $(RUNTIME)
+	@mkdir -p docs
+	$(PY) manage.py options --format markdown > docs/options.md.new
+	mv docs/options.md.new docs/options.md
+
+bench: $(DEV) $(KERNELS)
+	$(PY) -m tests.bench.run $(if $(SCALE),--scale $(SCALE)) $(ARGS)
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(PY):
+	$(PYTHON) -m venv $(VENV)
+
+$(RUNTIME): requirements.txt pyproject.toml | $(PY)
+	@echo "installing what ASAP needs into $(VENV) …"
+	$(PIP) install -q -r requirements.txt
+	$(PIP) install -q --no-deps -e .
+	@touch $@
+
+$(DEV): requirements-dev.txt $(RUNTIME)
+	$(PIP) install -q -r requirements-dev.txt
+	@touch $@
+
+$(KERNELS): $(RUNTIME) $(COMPILED)
+	@$(PY) manage.py compilekernels
+	@touch $@

@@ -1,0 +1,112 @@
+"""What must hold between options, and parts that are not built. Data, not exceptions."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from asap_project.config.schema import Config
+from asap_project.config.units import duration_ms, duration_text
+
+EAGER = "CELERY_TASK_ALWAYS_EAGER"
+"""Celery's own switch; a single node is eager, a cluster is not."""
+
+LONGEST_HEAD_MS = duration_ms("20d")
+"""The head keeps times as 32-bit milliseconds, which end after 24.8 days."""
+
+_TRUE = frozenset({"1", "true", "yes", "on", "t", "y"})
+_FALSE = frozenset({"0", "false", "no", "off", "f", "n", ""})
+
+
+class Problem(NamedTuple):
+    """The key to change, and what is wrong with what to write instead."""
+
+    key: str
+    text: str
+
+
+def problems(config: Config, environ: Mapping[str, str]) -> Iterator[Problem]:
+    """Everything that is wrong although each value alone is right, worst first."""
+    yield from _eager(config, environ.get(EAGER))
+    yield from _not_built(config)
+    yield from _times(config)
+    yield from _sizes(config)
+    yield from _aggregations(config)
+    yield from _upstream(config)
+    yield from _database(config)
+
+
+def _eager(config: Config, eager: str | None) -> Iterator[Problem]:
+    if eager is None:
+        return
+    if eager.lower() not in _TRUE | _FALSE:
+        yield Problem("mode", f"{EAGER}={eager!r} in the environment is neither true nor false; unset it")
+    elif (eager.lower() in _TRUE) != (config.mode == "single-node"):
+        yield Problem("mode", f"contradicts {EAGER}={eager!r} in the environment; unset that or change mode")
+
+
+def _not_built(config: Config) -> Iterator[Problem]:
+    if config.mode == "cluster":
+        yield Problem("mode", "the roles of a cluster are not built yet; set mode: single-node")
+    if config.engine.type != "minibatch":
+        yield Problem("engine.type", "this engine is not built yet; set engine.type: minibatch")
+
+
+def _times(config: Config) -> Iterator[Problem]:
+    batch, head = config.engine.minibatch, config.head
+    if batch.allowed_lateness > batch.acceptance_age:
+        yield Problem("engine.minibatch.allowed_lateness", "should not be longer than engine.minibatch.acceptance_age")
+    if head.retention > LONGEST_HEAD_MS:
+        yield Problem("head.retention", f"should be at most {duration_text(LONGEST_HEAD_MS)}")
+    if batch.acceptance_age + batch.max_reach > LONGEST_HEAD_MS:
+        limit = duration_text(LONGEST_HEAD_MS)
+        yield Problem("engine.minibatch.acceptance_age", f"with engine.minibatch.max_reach should be at most {limit}")
+
+
+def _sizes(config: Config) -> Iterator[Problem]:
+    if config.log.max_backlog > config.log.max_bytes:
+        yield Problem("log.max_backlog", "should not be larger than log.max_bytes")
+
+
+def _aggregations(config: Config) -> Iterator[Problem]:
+    window_ms = config.engine.minibatch.window_size
+    for place, kept in enumerate(config.aggregations):
+        width_ms = window_ms if kept.width is None else kept.width
+        if width_ms % window_ms:
+            multiple = f"should be a multiple of engine.minibatch.window_size, {duration_text(window_ms)}"
+            yield Problem("aggregations", f"[{place}].width {multiple}")
+        if kept.retention < width_ms:
+            yield Problem("aggregations", f"[{place}].retention should not be shorter than its width")
+
+
+def _upstream(config: Config) -> Iterator[Problem]:
+    engine = config.query_engine
+    if engine.prometheus_server and not _is_url(engine.prometheus_server, {"http", "https"}):
+        yield Problem("query_engine.prometheus_server", "should be a URL such as http://prometheus:9090")
+    if engine.prometheus_ca_file and not Path(engine.prometheus_ca_file).is_file():
+        yield Problem("query_engine.prometheus_ca_file", "is not there; name a file of PEM certificates")
+    if engine.prometheus_ca_file and not engine.prometheus_server.startswith("https://"):
+        yield Problem("query_engine.prometheus_ca_file", "needs an https:// query_engine.prometheus_server")
+
+
+def _database(config: Config) -> Iterator[Problem]:
+    url = config.database.url
+    if url and not (_is_url(url, {"postgresql", "postgres"}) and _is_known_to_libpq(url)):
+        yield Problem("database.url", "should be postgresql://user:password@host/name, or empty for SQLite in data_dir")
+
+
+def _is_known_to_libpq(url: str) -> bool:
+    import psycopg  # loads libpq, which only PostgreSQL's users need
+
+    try:
+        return bool(psycopg.conninfo.conninfo_to_dict(url))
+    except psycopg.ProgrammingError:
+        return False
+
+
+def _is_url(text: str, schemes: set[str]) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

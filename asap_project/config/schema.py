@@ -1,0 +1,194 @@
+"""Every option: its name, type, default and meaning, declared once.
+
+Names are the keys of the file. Durations are integer milliseconds and sizes integer bytes once loaded.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from asap_project.config.items import Aggregation, Scrape
+from asap_project.config.units import ByteSize, DurationMs, Whole, duration_ms, size_bytes
+
+SECRET: dict[str, Any] = {"secret": True}
+"""Marks an option whose value may hold credentials."""
+
+NonEmpty = Annotated[str, StringConstraints(min_length=1)]
+
+
+class Section(BaseModel):
+    """A level of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Minibatch(Section):
+    window_size: DurationMs = Field(duration_ms("15s"), gt=0, description="Default pane width.")
+    batch_size: Whole = Field(10_000, ge=1, description="Log entries that a task reads before it commits.")
+    allowed_lateness: DurationMs = Field(
+        duration_ms("15s"), ge=0, description="How long after its end a pane is sealed."
+    )
+    acceptance_age: DurationMs = Field(
+        duration_ms("1h"), gt=0, description="Samples older than this are refused; younger ones count, however late."
+    )
+    max_reach: DurationMs = Field(
+        duration_ms("1h"), gt=0, description="Longest reach that is kept; what looks further back is not covered."
+    )
+    threads: Whole = Field(1, ge=1, le=256, description="Threads that summarise.")
+    hash_seed: Whole = Field(0, ge=0, lt=2**64, description="Seed of the label hash. Fixed at install.")
+    shards: Whole = Field(16, ge=1, le=4096, description="Fixed parts of all series. Fixed at install.")
+
+
+class Arroyo(Section):
+    parallelism: Whole = Field(4, ge=1, description="Parallel tasks of the external engine.")
+    checkpoint_interval: DurationMs = Field(duration_ms("30s"), gt=0, description="Time between its checkpoints.")
+    state_dir: NonEmpty = Field("/data/checkpoints", description="Where it keeps its checkpoints.")
+
+
+class Engine(Section):
+    type: Literal["minibatch", "arroyo", "mock"] = Field("minibatch", description="Who turns samples into summaries.")
+    minibatch: Minibatch = Minibatch()
+    arroyo: Arroyo = Arroyo()
+
+
+class Head(Section):
+    retention: DurationMs = Field(
+        duration_ms("2h"), ge=0, description="How far back the head tier answers; 0 turns the head tier off."
+    )
+    max_bytes: ByteSize = Field(
+        size_bytes("4GiB"), ge=1, description="Memory of the recent raw samples; above it writes are refused with 503."
+    )
+
+
+class Log(Section):
+    max_bytes: ByteSize = Field(
+        size_bytes("16GiB"), ge=1, description="Bytes of log that are retained; above it writes are refused with 503."
+    )
+    max_backlog: ByteSize = Field(
+        size_bytes("1GiB"), ge=1, description="Log bytes not yet read by a tick; above it writes are refused with 503."
+    )
+    min_free_disk: ByteSize = Field(
+        size_bytes("1GiB"), ge=0, description="Free disk space; below it writes are refused with 503."
+    )
+    fsync: DurationMs = Field(
+        duration_ms("1s"), ge=0, description="Time between syncs of the log, lost in a power cut; 0 syncs every write."
+    )
+
+
+class Database(Section):
+    url: str = Field(
+        "", description="postgresql://user:password@host/name; empty: SQLite in data_dir.", json_schema_extra=SECRET
+    )
+
+
+class Redis(Section):
+    log_urls: tuple[NonEmpty, ...] = Field(
+        (), description="Redis servers that hold the sample log of a cluster.", json_schema_extra=SECRET
+    )
+    broker_url: str = Field("", description="Redis server of Celery in a cluster.", json_schema_extra=SECRET)
+
+
+class ReplicaPairs(Section):
+    cluster_label: NonEmpty = Field("cluster", description="Label that names a pair of Prometheus replicas.")
+    replica_label: NonEmpty = Field(
+        "__replica__", description="Label that tells the replicas apart; one is kept, and the label is removed."
+    )
+    timeout: DurationMs = Field(
+        duration_ms("30s"), gt=0, description="Silence of the elected replica after which the other takes over."
+    )
+
+
+class Ingest(Section):
+    max_body: ByteSize = Field(size_bytes("32MiB"), ge=1, description="Largest body of a write, packed or unpacked.")
+    max_future: DurationMs = Field(duration_ms("1m"), ge=0, description="Samples further ahead than this are refused.")
+    max_labels: Whole = Field(64, ge=1, description="Most labels of a series.")
+    max_label_name_length: Whole = Field(1024, ge=1, description="Longest label name, in bytes.")
+    max_label_value_length: Whole = Field(4096, ge=1, description="Longest label value, in bytes.")
+    self_scrape: bool = Field(True, description="Scrape our own /metrics, as job asap.")
+    ha: ReplicaPairs = ReplicaPairs()
+
+
+class QueryEngine(Section):
+    http_host: NonEmpty = Field("127.0.0.1", description="Address that the HTTP API listens on.")
+    http_port: Whole = Field(8088, ge=1, le=65535, description="Port that the HTTP API listens on.")
+    prometheus_scrape_interval: DurationMs = Field(
+        duration_ms("15s"), gt=0, description="Usual scrape interval of the senders, and that of our own scrape."
+    )
+    forward_unsupported_queries: bool = Field(
+        True, description="Send what cannot be answered here to prometheus_server, if there is one."
+    )
+    prometheus_server: str = Field(
+        "", description="The upstream, such as http://prometheus:9090; empty: none.", json_schema_extra=SECRET
+    )
+    prometheus_timeout: DurationMs = Field(duration_ms("30s"), gt=0, description="Longest wait for the upstream.")
+    prometheus_ca_file: str = Field("", description="CA certificates for an https upstream; empty: the system's.")
+    alignment: Literal["strict", "nearest"] = Field(
+        "strict", description="nearest: move a whole query down to the last sealed multiple of window_size."
+    )
+    lookback_delta: DurationMs = Field(duration_ms("5m"), gt=0, description="How far an instant selector looks back.")
+    evaluation_interval: DurationMs = Field(duration_ms("1m"), gt=0, description="Default step of subqueries.")
+    threads: Whole = Field(2, ge=1, le=256, description="Queries that are evaluated at the same time.")
+    timeout: DurationMs = Field(duration_ms("2m"), gt=0, description="Longest time for a query.")
+    max_samples: Whole = Field(50_000_000, ge=1, description="Most samples that a query may hold in memory.")
+    max_points: Whole = Field(11_000, ge=1, description="Most steps of a range query.")
+    max_depth: Whole = Field(100, ge=1, le=200, description="Deepest nesting of an expression.")
+
+
+class Kafka(Section):
+    brokers: tuple[NonEmpty, ...] = Field(("localhost:9092",), description="Kafka's bootstrap servers.")
+    input_topic: NonEmpty = Field("metrics-raw", description="Topic that raw samples come from.")
+    output_topic: NonEmpty = Field("metrics-precomputed", description="Topic that summaries go to.")
+
+
+class Replicas3(Section):
+    replicas: Whole = Field(3, ge=1, description="Query engines of a cluster.")
+
+
+class Replicas5(Section):
+    replicas: Whole = Field(5, ge=1, description="Streaming workers of a cluster.")
+
+
+class Cluster(Section):
+    query_engine: Replicas3 = Replicas3()
+    streaming_workers: Replicas5 = Replicas5()
+
+
+class Demo(Section):
+    enabled: bool = Field(False, description="Feed the built-in source sensor_reading, and keep aggregations of it.")
+    cardinality: Whole = Field(
+        5, ge=1, le=100, description="Values of each of region, service and host: 8 patterns x cardinality^3 series."
+    )
+    interval: DurationMs = Field(duration_ms("1s"), gt=0, description="Time between the demo's samples.")
+
+
+class Config(BaseSettings):
+    """The whole config. `Config()` is the defaults; `load` reads the file, the environment and the flags."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid")
+
+    data_dir: NonEmpty = Field("./data", description="Where everything is kept that must survive a restart.")
+    mode: Literal["single-node", "cluster"] = Field("single-node", description="One process, or roles over Redis.")
+    engine: Engine = Engine()
+    head: Head = Head()
+    log: Log = Log()
+    database: Database = Database()
+    redis: Redis = Redis()
+    ingest: Ingest = Ingest()
+    scrape: tuple[Scrape, ...] = Field(
+        (), description="Targets to scrape: a list of {job, targets, interval, timeout, metrics_path, scheme}."
+    )
+    aggregations: tuple[Aggregation, ...] = Field(
+        (), description="What is kept: a list of {expr, by | without | series, accumulators, width, retention}."
+    )
+    query_engine: QueryEngine = QueryEngine()
+    kafka: Kafka = Kafka()
+    cluster: Cluster = Cluster()
+    demo: Demo = Demo()
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *args: Any, **kwargs: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Nothing is read behind the caller's back; `load` names its sources."""
+        return (init_settings,)

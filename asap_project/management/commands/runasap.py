@@ -1,0 +1,31 @@
+"""`python manage.py runasap`: everything in one process."""
+
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from asap_project.config.derived import data_dir
+from asap_project.management.command import ConfigCommand
+from asap_project.prepare import prepare
+from asap_project.supervisor import listen, serve
+from asap_project.welcome import welcome
+
+ROLES = ("query-engine", "ingest", "scheduler", "streaming-worker")
+
+
+class Command(ConfigCommand):
+    help = "Run ASAP on this machine: ingest, mini-batches and the HTTP API in one process."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--component", choices=ROLES, help="one role of a cluster (mode: cluster)")
+
+    def handle(self, *args: Any, **given: Any) -> None:
+        config = self.loaded.config
+        if given["component"]:
+            print(f"asap: --component {given['component']}: roles belong to a cluster, which is not built yet; "
+                  "leave the flag out to run everything in one process", file=sys.stderr)  # fmt: skip
+            raise SystemExit(2)
+        listener = listen(config)
+        prepare(data_dir(config))
+        print(welcome(config), flush=True)
+        serve(listener)

@@ -1,0 +1,32 @@
+"""What must be there before the worker starts: the data folder and the database's tables."""
+
+import sys
+from pathlib import Path
+
+from django.core.management import call_command
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+
+
+def prepare(folder: Path) -> None:
+    """Create the folder and bring the database up to date. Exits with 1 and a line where that fails."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _migrate()
+    except OSError as error:
+        _give_up(f"data_dir {folder}: {error.strerror}; choose another with --data-dir", error)
+    except DatabaseError as error:
+        _give_up(f"the database cannot be used: {' '.join(str(error).split())}; see database.url and data_dir", error)
+    finally:
+        connection.close()  # the worker is forked next and must not share it
+
+
+def _migrate() -> None:
+    executor = MigrationExecutor(connection)
+    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        call_command("migrate", verbosity=0, interactive=False)
+
+
+def _give_up(line: str, cause: Exception) -> None:
+    print(f"asap: {line}", file=sys.stderr)
+    raise SystemExit(1) from cause

@@ -1,0 +1,39 @@
+"""The timer of a single node: it calls the Celery task, eagerly, when a pane has just been sealed."""
+
+import threading
+
+from django.db import connection
+
+from ingest.sources.base import Pace
+from precompute.clock import Clock
+from precompute.intake import Intake
+from precompute.tasks import tick
+
+
+class Ticker:
+    """One thread; a tick at each multiple of the pane width plus the allowed lateness."""
+
+    def __init__(self, intake: Intake, width_ms: int, lateness_ms: int, clock: Clock) -> None:
+        self._intake, self._stopped = intake, threading.Event()
+        self._pace = Pace(width_ms, lateness_ms, clock)
+        self._thread = threading.Thread(target=self._run, name="asap-ticker")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let the running tick end, then tick once more for what is sealed by now."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        self._kick()
+        for _ in self._pace.beats(self._stopped):
+            self._kick()
+        self._kick()
+        connection.close()
+
+    def _kick(self) -> None:
+        self._intake.heartbeat()
+        tick.delay()

@@ -1,0 +1,121 @@
+"""Every kernel called once on a handful of samples: compiled into the cache at install, loaded from it at start.
+
+It walks the real way, from a remote-write body to answers of both tiers, so that each kernel meets the types
+that it will meet later.
+"""
+
+import struct
+import tempfile
+from pathlib import Path
+
+import cramjam
+from prometheus_client import CollectorRegistry
+
+from ingest.ha import HaLabels, ReplicaPairs
+from ingest.kernels.warm import warm as warm_ingest
+from ingest.limits import LabelLimits
+from ingest.metrics import IngestMetrics
+from ingest.remote_write import RemoteWrite
+from ingest.series import SeriesResolver
+from ingest.writer import Writer
+from precompute.aggregations import Aggregation
+from precompute.clock import ManualClock
+from precompute.compaction import worth_compacting
+from precompute.evaluate.aggregate import OPERATORS
+from precompute.evaluate.limits import Limits
+from precompute.kernels.selectors import RANGE_FUNCTIONS
+from precompute.labels import canonical_bytes
+from precompute.node import Node, NodeSettings
+from precompute.sinks import DirectSink
+from precompute.sketches.registry import ACCUMULATORS
+from precompute.stores.memory import MemoryStore
+from query.engine import EngineOptions, QueryEngine
+from query.promql.parse import parse
+from query.tiers.head import HeadTier
+from query.tiers.summary import SummaryTier
+
+_WIDTH_MS, _SERIES, _PANES = 15_000, 200, 8
+_NOW_MS = 1_700_000_000_000 // _WIDTH_MS * _WIDTH_MS
+
+
+def warm() -> None:
+    """Takes a minute or two where nothing is compiled yet, else a fraction of a second."""
+    warm_ingest()
+    with tempfile.TemporaryDirectory(prefix="asap-warm-") as folder:
+        clock, store = ManualClock(_NOW_MS), MemoryStore()
+        node = Node(_settings(Path(folder)), store, _aggregations(), clock)
+        node.start()
+        node.wait_until_rebuilt()
+        write = _remote_write(node, clock)
+        for pane in range(_PANES):
+            clock.advance(_WIDTH_MS)
+            write.write(_body(clock.now_ms() - 1000, pane), "application/x-protobuf", "snappy")
+            node.intake.heartbeat()
+            node.engine.run(DirectSink(store))
+        write.write(_body(clock.now_ms() - 4 * _WIDTH_MS, 0), "application/x-protobuf", "snappy")
+        _ask(node, clock)
+        worth_compacting(node.intake)
+        node.head.trim(_NOW_MS)
+        node.shutdown()
+
+
+def _settings(folder: Path) -> NodeSettings:
+    hour_ms, room = 3_600_000, 1 << 30
+    return NodeSettings(
+        folder, _WIDTH_MS, _WIDTH_MS, hour_ms, hour_ms, hour_ms, 60_000, 0, 16, 1, 1, room, room, room, 0, False, False
+    )
+
+
+def _aggregations() -> tuple[Aggregation, ...]:
+    every = tuple(ACCUMULATORS)
+    return tuple(
+        Aggregation(parse(text), ("g",), without, every, _WIDTH_MS, 300_000, 3_600_000)
+        for text, without in (("warm", False), ("warm", True), ("rate(warm[1m])", False))
+    )
+
+
+def _remote_write(node: Node, clock: ManualClock) -> RemoteWrite:
+    metrics = IngestMetrics(CollectorRegistry())
+    resolver = SeriesResolver(node.intake, LabelLimits(), ReplicaPairs(HaLabels(), clock))
+    return RemoteWrite(node.intake, Writer(node.intake, resolver, metrics), metrics, lambda *_: None, 1 << 20)
+
+
+def _body(t_ms: int, pane: int) -> bytes:
+    labels = [(("__name__", "warm"), ("g", str(k % 2)), ("k", str(k))) for k in range(_SERIES)]
+    series = (_field(0x0A, canonical_bytes(one) + _sample(t_ms, k * pane)) for k, one in enumerate(labels))
+    return bytes(cramjam.snappy.compress_raw(b"".join(series)))
+
+
+def _sample(t_ms: int, value: float) -> bytes:
+    return _field(0x12, b"\x09" + struct.pack("<d", value) + b"\x10" + _varint(t_ms))
+
+
+def _field(tag: int, payload: bytes) -> bytes:
+    return bytes((tag,)) + _varint(len(payload)) + payload
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes(out) + bytes((number,))
+
+
+def _ask(node: Node, clock: ManualClock) -> None:
+    source = node.source(1)
+    options = EngineOptions(300_000, 600_000, 100, Limits(), 0)
+    engine = QueryEngine(
+        SummaryTier(node.engine, lambda: (), False),
+        HeadTier(source, node.head, node.progress, clock, 3_600_000, False),
+        None, source, node.engine.aggregations, node.engine.sealed_ms, options, clock,
+    )  # fmt: skip
+    sealed_ms = clock.now_ms() - 2 * _WIDTH_MS
+    phi = {"quantile": "0.9, ", "quantile_over_time": "0.9, "}
+    texts = [f"{op} by (g) ({phi.get(op, '')}warm)" for op in sorted(OPERATORS)]
+    texts += [f"{function}({phi.get(function, '')}warm[1m])" for function in RANGE_FUNCTIONS]
+    texts += ["warm / warm > 0", 'sum(warm{k=~"1.*"}) / count(warm)', "-warm", "2 * sum(rate(warm[1m]))"]
+    for text in texts:
+        for end_ms in (sealed_ms, sealed_ms + 1):
+            engine.instant(text, end_ms, None, {})
+            engine.range(text, end_ms - 3 * _WIDTH_MS, end_ms, _WIDTH_MS, None, {})

@@ -1,0 +1,69 @@
+"""What a start prints: where it listens, what it keeps, and what to try next."""
+
+from asap_project.config import Aggregation, Config
+from asap_project.config.derived import data_dir, kept, own_address, scraped
+from asap_project.config.printing import mask
+from asap_project.config.units import duration_text
+
+TICK_MS = 5_000
+"""Room between a pane's seal and its summary, for the query that is printed."""
+
+
+def welcome(config: Config) -> str:
+    """A few lines for a newcomer, with a command that works."""
+    return "\n".join([*_address(config), *_keeps(config), *_next(config), ""])
+
+
+def _address(config: Config) -> list[str]:
+    url = f"http://{own_address(config)}"
+    return [
+        f"ASAP listens on {url}",
+        f"  Prometheus writes to   {url}/api/v1/write",
+        f"  Grafana reads from     {url}  (a Prometheus data source)",
+    ]
+
+
+def _keeps(config: Config) -> list[str]:
+    retention = config.head.retention
+    samples = f"answers from samples of the last {duration_text(retention)}" if retention else "no head tier"
+    upstream = config.query_engine.prometheus_server
+    jobs = ", ".join(job.job for job in scraped(config)) or "nothing"
+    aggregations = kept(config)
+    return [
+        f"  keeps everything in    {data_dir(config)}",
+        f"  keeps samples          {samples}; scrapes {jobs}",
+        f"  asks behind it         {mask(upstream) if upstream else 'no upstream'}",
+        f"  keeps summaries of     {len(aggregations) or 'no'} aggregation{'' if len(aggregations) == 1 else 's'}",
+        *(f"    {line(item)}" for item in aggregations),
+    ]
+
+
+def line(item: Aggregation) -> str:
+    """An aggregation in a line: `rate(x[5m]) by (job): sum, count every 15s, for 1d`."""
+    return (
+        f"{item.expr} {_grouping(item)}: {', '.join(item.accumulators)} "
+        f"every {duration_text(item.width or 0)}, for {duration_text(item.retention)}"
+    )
+
+
+def _grouping(item: Aggregation) -> str:
+    if item.series:
+        return "by series"
+    word, labels = ("by", item.by) if item.by is not None else ("without", item.without)
+    return f"{word} ({', '.join(labels or ())})"
+
+
+def _next(config: Config) -> list[str]:
+    query = f"curl -G http://{own_address(config)}/api/v1/query"
+    lines = [f"  try                    {query} -d query=up"]
+    if config.demo.enabled:
+        ask = "--data-urlencode 'query=quantile by (pattern) (0.99, sensor_reading)'"
+        lines.append(f"  in a minute            {query} {ask} -d time={_sealed_end(config)}")
+    return [*lines, "  stop it with           Ctrl-C"]
+
+
+def _sealed_end(config: Config) -> str:
+    """Shell arithmetic for the newest pane end whose summary is there, in seconds."""
+    batch = config.engine.minibatch
+    width_s = max(1, batch.window_size // 1000)
+    return f"$(( ($(date +%s) - {(batch.allowed_lateness + TICK_MS) // 1000}) / {width_s} * {width_s} ))"

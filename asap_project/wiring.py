@@ -1,0 +1,207 @@
+"""Everything put together for one process that does it all: settings in, a running node out."""
+
+import threading
+from functools import partial
+from typing import cast
+
+from django.apps import apps
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+from asap_project.config.derived import data_dir, kept, scraped
+from asap_project.config.schema import Config
+from asap_project.ticker import Ticker
+from ingest.apps import IngestConfig
+from ingest.ha import HaLabels, ReplicaPairs
+from ingest.limits import LabelLimits
+from ingest.metrics import IngestMetrics
+from ingest.remote_write import RemoteWrite
+from ingest.series import SeriesResolver
+from ingest.sources.base import Source
+from ingest.sources.demo import DemoSource
+from ingest.sources.scrape import ScrapeJob, ScrapeSource
+from ingest.writer import Outcome, SeriesColumns, Writer
+from precompute.aggregations import Aggregation
+from precompute.apps import PrecomputeConfig
+from precompute.clock import Clock, SystemClock
+from precompute.errors import BadExpression, QueryError
+from precompute.evaluate.expr import duration_text
+from precompute.evaluate.limits import Limits
+from precompute.metadata import MetricMetadata
+from precompute.metrics import NodeCollector
+from precompute.node import Node, NodeSettings
+from precompute.sinks import DirectSink
+from precompute.stores.cached import CachedStore
+from precompute.stores.database import DatabaseStore
+from query.apps import QueryConfig, QueryParts
+from query.engine import EngineOptions, QueryEngine
+from query.metrics import QueryMetrics
+from query.promql.parse import parse
+from query.series import SeriesQueries
+from query.slots import Slots
+from query.tiers.head import HeadTier
+from query.tiers.summary import SummaryTier
+from query.tiers.upstream import Upstream
+
+VERSION = "0.1.0"
+
+_SUMMARY_CACHE_BYTES = 512 << 20
+
+
+class Running:
+    """A node with its sources and its ticker."""
+
+    def __init__(self, node: Node, writer: Writer, sources: list[Source], ticker: Ticker) -> None:
+        self._node, self._writer, self._sources, self._ticker = node, writer, sources, ticker
+        self._threads: list[threading.Thread] = []
+        self._starting = threading.Thread(target=self._begin, name="asap-start")
+
+    def start(self) -> None:
+        """Returns at once; sources and ticks begin when the head is rebuilt."""
+        self._node.start()
+        self._starting.start()
+
+    def ready(self) -> bool:
+        return self._node.why_not_ready() is None
+
+    def stop_accepting(self) -> None:
+        """Refuse writes; sources end."""
+        self._node.stop_accepting()
+        for source in self._sources:
+            source.stop()
+
+    def shutdown(self) -> None:
+        """Summarise what is sealed once more, then close everything."""
+        self.stop_accepting()
+        self._starting.join()
+        for thread in self._threads:
+            thread.join(timeout=3)
+        self._ticker.stop()
+        self._node.shutdown()
+
+    def _write(self, columns: SeriesColumns) -> Outcome:
+        return self._writer.write("scrape", columns)
+
+    def _begin(self) -> None:
+        if not self._node.wait_until_rebuilt():
+            return
+        self._ticker.start()
+        for source in self._sources:
+            thread = threading.Thread(target=source.run, args=(self._write,), daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+
+def start(config: Config) -> Running:
+    """Build a node from the config, put its parts where views and tasks find them, and start it.
+
+    Raises PrecomputeError where the data on disk or an aggregation does not allow it.
+    """
+    clock, registry, metadata = SystemClock(), CollectorRegistry(), MetricMetadata()
+    aggregations = tuple(aggregations_of(config))
+    store = CachedStore(DatabaseStore(), _SUMMARY_CACHE_BYTES)
+    node = Node(node_settings(config), store, aggregations, clock)
+    metrics = IngestMetrics(registry)
+    ha, ingest = config.ingest.ha, config.ingest
+    pairs = ReplicaPairs(HaLabels(ha.cluster_label, ha.replica_label, ha.timeout), clock)
+    limits = LabelLimits(ingest.max_labels, ingest.max_label_name_length, ingest.max_label_value_length)
+    writer = Writer(node.intake, SeriesResolver(node.intake, limits, pairs), metrics)
+    core = cast(PrecomputeConfig, apps.get_app_config("precompute"))
+    core.engine, core.sink = node.engine, DirectSink(store)
+    receiver = RemoteWrite(node.intake, writer, metrics, metadata.note, ingest.max_body)
+    cast(IngestConfig, apps.get_app_config("ingest")).remote_write = receiver
+    for collector in (NodeCollector(node), ProcessCollector(registry=None)):
+        registry.register(collector)
+    cast(QueryConfig, apps.get_app_config("query")).parts = query_parts(config, node, metadata, registry)
+    minibatch = config.engine.minibatch
+    ticker = Ticker(node.intake, minibatch.window_size, minibatch.allowed_lateness, clock)
+    running = Running(node, writer, _sources(config, node, metadata, metrics), ticker)
+    running.start()
+    return running
+
+
+def node_settings(config: Config) -> NodeSettings:
+    """The core's settings, from the config."""
+    batch, log = config.engine.minibatch, config.log
+    return NodeSettings(
+        data_dir=data_dir(config), window_ms=batch.window_size, lateness_ms=batch.allowed_lateness,
+        acceptance_ms=batch.acceptance_age, max_reach_ms=batch.max_reach,
+        kept_ms=max(batch.max_reach, config.head.retention - batch.acceptance_age),
+        max_future_ms=config.ingest.max_future, hash_seed=batch.hash_seed, shards=batch.shards,
+        engine_threads=batch.threads, query_threads=config.query_engine.threads,
+        head_max_bytes=config.head.max_bytes, log_max_bytes=log.max_bytes, max_backlog_bytes=log.max_backlog,
+        min_free_disk_bytes=log.min_free_disk, fsync_every_append=log.fsync == 0,
+        has_upstream=bool(config.query_engine.prometheus_server),
+    )  # fmt: skip
+
+
+def aggregations_of(config: Config) -> list[Aggregation]:
+    """The configured aggregations. Raises BadExpression, naming the one that cannot be kept and why."""
+    found, minibatch = [], config.engine.minibatch
+    for item in kept(config):
+        try:
+            expr = parse(item.expr)
+        except QueryError as error:
+            raise BadExpression(f"aggregations: {item.expr}: {error}") from error
+        assert item.width is not None
+        aggregation = Aggregation(
+            expr, tuple(sorted(item.by or item.without or ())), item.by is None, item.accumulators, item.width,
+            config.query_engine.lookback_delta, item.retention,
+        )  # fmt: skip
+        if aggregation.reach_ms > minibatch.max_reach:
+            raise BadExpression(
+                f"aggregations: {item.expr} looks back {duration_text(aggregation.reach_ms)}; "
+                f"engine.minibatch.max_reach is {duration_text(minibatch.max_reach)}: raise it"
+            )
+        found.append(aggregation)
+    return list({a.id: a for a in found}.values())
+
+
+def query_parts(config: Config, node: Node, metadata: MetricMetadata, registry: CollectorRegistry) -> QueryParts:
+    """What the query views answer from."""
+    options, slots = config.query_engine, Slots(config.query_engine.threads)
+    upstream = _upstream(config, node.clock, slots)
+    return QueryParts(
+        query_engine(config, node, upstream), SeriesQueries(node.index, node.head, metadata), upstream, registry,
+        QueryMetrics(registry), slots, node.why_not_ready, partial(_why_unhealthy, node), node.clock,
+        options.timeout, options.max_points, VERSION,
+    )  # fmt: skip
+
+
+def query_engine(config: Config, node: Node, upstream: Upstream | None) -> QueryEngine:
+    """The query side over a node."""
+    options, clock = config.query_engine, node.clock
+    source = node.source(options.threads)
+    head = HeadTier(source, node.head, node.progress, clock, config.head.retention, upstream is not None)
+    summary = SummaryTier(node.engine, lambda: node.progress().holes, upstream is not None)
+    width_ms = config.engine.minibatch.window_size if options.alignment == "nearest" else 0
+    engine_options = EngineOptions(
+        options.lookback_delta, options.timeout, options.max_depth, Limits(options.max_samples), width_ms
+    )
+    return QueryEngine(
+        summary, head, upstream, source, node.engine.aggregations, node.engine.sealed_ms, engine_options, clock
+    )
+
+
+def _why_unhealthy(node: Node) -> str | None:
+    """None while ticks complete: the last one, or the start, is at most four pane widths ago."""
+    since_ms = node.engine.health().completed_ms or node.started_ms
+    late_ms = node.clock.now_ms() - since_ms
+    return f"the last tick completed {late_ms / 1000:.0f} s ago" if late_ms > 4 * node.settings.window_ms else None
+
+
+def _upstream(config: Config, clock: Clock, slots: Slots) -> Upstream | None:
+    options = config.query_engine
+    if not options.prometheus_server or not options.forward_unsupported_queries:
+        return None
+    return Upstream(options.prometheus_server, options.prometheus_timeout, options.prometheus_ca_file, clock, slots)
+
+
+def _sources(config: Config, node: Node, metadata: MetricMetadata, metrics: IngestMetrics) -> list[Source]:
+    jobs = tuple(
+        ScrapeJob(job.job, job.targets, job.interval, job.timeout, job.metrics_path, job.scheme)
+        for job in scraped(config)
+    )
+    sources: list[Source] = [ScrapeSource(jobs, node.clock, metadata.note, metrics)] if jobs else []
+    if config.demo.enabled:
+        sources.append(DemoSource(node.clock, config.demo.interval, config.demo.cardinality))
+    return sources

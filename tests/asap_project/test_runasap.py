@@ -1,0 +1,53 @@
+"""The real thing, started as a newcomer starts it."""
+
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+
+from tests.running import Program, poll_until
+
+Start = Callable[..., AbstractContextManager[Program]]
+
+pytestmark = pytest.mark.e2e
+
+SECOND_START_S = 3.0
+
+
+def test_the_printed_query_finds_our_own_metrics(asap_process: Start) -> None:
+    with asap_process({"ingest": {"self_scrape": True}, "query_engine": {"prometheus_scrape_interval": "1s"}}) as asap:
+        command = re.search(r"try +(curl .*)", asap.log())
+        assert command is not None
+
+        def found() -> bool:
+            done = subprocess.run(["bash", "-c", f"{command[1]} -sS"], capture_output=True, text=True, check=True)
+            return '"job":"asap"' in done.stdout
+
+        poll_until(found, 10, "up of job asap")
+
+
+def test_a_second_start_is_quick(asap_process: Start) -> None:
+    with asap_process() as asap:
+        assert asap.stop() == 0
+    begin_s = time.monotonic()
+    with asap_process():
+        assert time.monotonic() - begin_s < SECOND_START_S
+
+
+def test_two_nodes_cannot_share_a_data_dir(asap_process: Start, tmp_path: Any) -> None:
+    shared = {"data_dir": str(tmp_path / "shared")}
+    with asap_process(shared):
+        refused = pytest.raises(AssertionError, match=re.escape(str(tmp_path / "shared")))
+        with refused, asap_process(shared, folder="other"):
+            pass
+
+
+def test_every_role_endpoint_answers(asap_process: Start) -> None:
+    with asap_process() as asap:
+        assert [asap.get(path).status for path in ("/-/healthy", "/-/ready", "/metrics")] == [200, 200, 200]
+        assert asap.stop() == 0
+    assert "Traceback" not in asap.log()
