@@ -4,7 +4,7 @@
     port free? database up to date? ──spawn──►    wiring.start(config), Django, HTTP
     SIGTERM, SIGINT  ────────────────SIGTERM─►    refuse writes, drain queries, commit, close, exit 0
     exit 1 and a sentence  ◄─────────crash────
-    killed  ──────────────────────parent gone─►   as on SIGTERM
+    killed  ──────────────────────parent gone─►   killed
 
 HTTP is granian's WSGI server. It waits for requests that are under way, so a half-sent one would hold the
 worker up; the drain has a deadline of its own.

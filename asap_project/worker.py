@@ -114,9 +114,12 @@ def leave_at_once_on_stop_signals() -> None:
 
 
 def end_with_the_parent() -> None:
-    """Stop as on SIGTERM when the supervisor is gone, however it went; no orphan keeps the port."""
+    """End at once when the supervisor is gone: no orphan keeps the port and the log from the next start.
+
+    That is a crash like any other; what was acknowledged is in the log.
+    """
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_watch, args=(parent,), name="asap-parent", daemon=True).start()
@@ -125,7 +128,7 @@ def end_with_the_parent() -> None:
 def _watch(parent: Any) -> None:
     """The parent's death before prctl, or where there is none, is seen here."""
     parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def on_stop_signal(act: Callable[[], None]) -> None:

@@ -14,10 +14,11 @@ import numpy as np
 
 from ingest.errors import BadBody
 from ingest.ha import NO_ROOM, ReplicaPairs
+from ingest.kernels.labels import has_name
 from ingest.limits import MALFORMED, NO_PAIR, LabelLimits, ScannedLabels, scan
 from precompute.intake import Intake
 from precompute.labels import Labels, SeriesTable
-from precompute.samples import I32, I64, U8
+from precompute.samples import I32, I64, U8, Bool
 
 
 @dataclass(frozen=True)
@@ -70,22 +71,32 @@ class SeriesResolver:
         n = len(start)
         sid, tag, verdict = np.full(n, -1, np.int32), np.zeros(n, np.int32), found.verdict
         canonical = found.canonical.tolist()
+        plain_runs = self._plain(buf, found)
         with self._intake.intern_lock:
-            for i, raw, labels in _fine_series(buf, start, length, found):
+            sid[plain_runs] = table.intern_runs(buf, start[plain_runs], length[plain_runs])
+            for i, raw, labels in _series_of(buf, start, length, found, (found.verdict == 0) & (sid < 0)):
                 plain, pair = self.pairs.split(labels)
                 if pair == NO_ROOM:
                     verdict[i] = NO_PAIR
                     continue
-                sid[i], tag[i] = table.intern(plain, raw if canonical[i] and not pair else None), pair
+                sid[i], tag[i] = table.intern(plain), pair
                 if pair or not canonical[i]:
                     table.alias(raw, int(sid[i]), pair)
         return Resolved(table, sid, tag, verdict)
 
+    def _plain(self, buf: U8, found: ScannedLabels) -> I64:
+        """Runs that can be interned as they stand: fine, canonical, and of no replica."""
+        replica = np.frombuffer(self.pairs.names[1].encode(), np.uint8)
+        fine = (found.verdict == 0) & (found.canonical == 1)
+        return np.flatnonzero(fine & ~has_name(buf, found.first, found.spans, replica))
 
-def _fine_series(buf: U8, start: I64, length: I64, found: ScannedLabels) -> Iterator[tuple[int, bytes, Labels]]:
-    """(index, run, labels) of the series whose verdict is 0."""
+
+def _series_of(
+    buf: U8, start: I64, length: I64, found: ScannedLabels, which: Bool
+) -> Iterator[tuple[int, bytes, Labels]]:
+    """(index, run, labels) of the runs where `which`, bool[n], is true."""
     starts, lengths, first = start.tolist(), length.tolist(), found.first.tolist()
-    for i in np.flatnonzero(found.verdict == 0).tolist():
+    for i in np.flatnonzero(which).tolist():
         at = starts[i]
         raw = buf[at : at + lengths[i]].tobytes()
         spans = (found.spans[first[i] : first[i + 1]] - at).tolist()

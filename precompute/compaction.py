@@ -45,6 +45,7 @@ def _alive(intake: Intake) -> I32:
 
 def _copy(old: SeriesTable, new: SeriesTable, sids: I32, moved: I32) -> I32:
     """Intern those of `sids` that have no new id yet; new ids by old ones, -1 for those left behind."""
-    for sid in sids[moved[sids] < 0].tolist():
-        moved[sid] = new.intern(old.labels_of(sid))
+    missing = sids[moved[sids] < 0]
+    raw, offsets = old.canonical(missing)
+    moved[missing] = new.intern_runs(raw, offsets[:-1], np.diff(offsets))
     return moved

@@ -4,7 +4,7 @@ One lock orders everything that changes the node's durable state: appends, the f
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -108,7 +108,7 @@ class Intake:
                 return
             now_ms, alive_ms = self.clock.now_ms(), self.progress.alive_ms
             if now_ms - alive_ms > self.limits.lateness_ms:
-                self._add_hole(Hole(alive_ms, now_ms))
+                self._add_holes([Hole(alive_ms, now_ms)])
             with suppress(OSError):  # an older heartbeat only makes a hole longer
                 self.file.beat(now_ms)
             self.progress = replace(self.progress, alive_ms=max(alive_ms, now_ms))
@@ -162,14 +162,21 @@ class Intake:
         self._bytes_written += self.log.size_bytes() - before
 
     def _leave_holes(self, old: Block) -> None:
+        """Note where samples came too late to be taken: an upstream has them, head and summaries do not."""
         metrics = self.table.metric_ids(old.sid)
+        holes = []
         for metric in np.unique(metrics):
             times = old.t_ms[metrics == metric]
-            hole = Hole(int(times.min()) - 1, int(times.max()), self.table.symbols.text(int(metric)))
-            self._add_hole(hole)
+            name = self.table.symbols.text(int(metric))
+            holes.append(Hole(int(times.min()) - 1, int(times.max()), name))
+        self._add_holes(holes)
 
-    def _add_hole(self, hole: Hole) -> None:
-        known = add_hole(self.progress, hole)
+    def _add_holes(self, holes: Sequence[Hole]) -> None:
+        known = self.progress
+        for hole in holes:
+            more = add_hole(known, hole)
+            if more.holes != known.holes:
+                self.log.append_hole(hole)
+            known = more
         if known.holes != self.progress.holes:
-            self.log.append_hole(hole)
             self.advance(known)

@@ -11,17 +11,17 @@ A SeriesTable gives each label set an int32 id, dense from 0. Labels are kept on
 The label hash is a seeded 64-bit hash of the canonical bytes. The shard is the hash's place on the ring,
 `hash * shards >> 64`, so an order by hash is also an order by shard.
 
-`intern` and `alias` are called by one thread at a time; everything else may run beside them.
+`intern`, `intern_runs` and `alias` are called by one thread at a time; everything else may run beside them.
 """
 
 from array import array
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
-from precompute.kernels.bytes import find_runs, gather_runs, hash_run, place_runs
+from precompute.kernels.bytes import count_labels, label_spans
 from precompute.kernels.labels import label_columns, mark_names
+from precompute.runs import Column, RunTable, SymbolTable
 from precompute.samples import I32, I64, U8, U64
 
 Labels = tuple[tuple[str, str], ...]
@@ -87,112 +87,65 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-class SymbolTable:
-    """Strings with dense int32 ids; id 0 is the empty string."""
-
-    def __init__(self) -> None:
-        self._ids: dict[str, int] = {"": 0}
-        self._texts: list[str] = [""]
-        self._bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def intern(self, text: str) -> int:
-        """The id of `text`, a new one if it was not known."""
-        known = self._ids.get(text)
-        if known is None:
-            known = len(self._texts)
-            self._texts.append(text)
-            self._ids[text] = known
-            self._bytes += len(text) + 120
-        return known
-
-    def find(self, text: str) -> int:
-        """The id of `text`, -1 if it is not known."""
-        return self._ids.get(text, -1)
-
-    def text(self, symbol: int) -> str:
-        return self._texts[symbol]
-
-    def texts(self, symbols: Iterable[int]) -> list[str]:
-        texts = self._texts
-        return [texts[s] for s in symbols]
-
-    def size_bytes(self) -> int:
-        return self._bytes
-
-
-class _Column:
-    """A numpy column that grows at its end by doubling."""
-
-    def __init__(self, dtype: type, width: int | None = None) -> None:
-        self.data: Any = np.empty(16 if width is None else (16, width), dtype)
-        self.length = 0
-
-    def reserve(self, more: int) -> None:
-        need = self.length + more
-        if need > len(self.data):
-            shape = (max(need, 2 * len(self.data)), *self.data.shape[1:])
-            grown = np.empty(shape, self.data.dtype)
-            grown[: self.length] = self.data[: self.length]
-            self.data = grown
-
-    def extend(self, values: object, count: int) -> None:
-        self.reserve(count)
-        self.data[self.length : self.length + count] = values
-        self.length += count
-
-
 class SeriesTable:
     """All label sets known to one head, log writer or reader; see the module's text."""
 
     def __init__(self, hash_seed: int = 0, shards: int = 16) -> None:
         self.hash_seed, self.shards = hash_seed, shards
         self.symbols = SymbolTable()
-        self._pairs = _Column(np.int32, 2)
-        self._pair_off = _Column(np.int64)
+        self._pairs, self._pair_off = Column(np.int32, 2), Column(np.int64)
         self._pair_off.extend(0, 1)
-        self._hash = _Column(np.uint64)
-        self._run_of = _Column(np.int32)
-        self._arena = _Column(np.uint8)
-        self._run_hash, self._run_start = _Column(np.uint64), _Column(np.int64)
-        self._run_length = _Column(np.int32)
-        self._run_sid, self._run_tag = _Column(np.int32), _Column(np.int32)
-        self._slots = np.full(64, -1, np.int32)
+        self._series, self._aliases = RunTable(hash_seed), RunTable(hash_seed)
+        self._alias_sid, self._alias_tag = Column(np.int32), Column(np.int32)
         self._postings: dict[int, dict[int, array[int]]] = {}
         self._postings_bytes = 0
 
     def __len__(self) -> int:
-        return self._hash.length
+        return self._pair_off.length - 1
 
     # -- from labels or bytes to ids
 
-    def intern(self, labels: Labels, raw: bytes | None = None) -> int:
-        """Id of a label set (sorted, unique names, no empty values), new or known.
+    def intern(self, labels: Labels) -> int:
+        """Id of a label set (sorted, unique names, no empty values), new or known."""
+        raw = canonical_bytes(labels)
+        return int(self.intern_runs(*_whole(raw))[0])
 
-        raw: its canonical bytes, where the caller has them.
+    def intern_runs(self, buf: U8, start: I64, length: I64) -> I32:
+        """Ids of n label sets that stand in `buf` as canonical bytes, int32[n], new or known.
+
+        Raises ValueError for bytes that are none.
         """
-        raw = canonical_bytes(labels) if raw is None else raw
-        known = self._find(raw)
-        if known >= 0 and self._run_of.data[self._run_sid.data[known]] == known:
-            return int(self._run_sid.data[known])
-        return self._add(labels, raw)
+        sids = self._series.find(buf, start, length)
+        unknown = np.flatnonzero(sids < 0)
+        if len(unknown):
+            first = self._series.distinct(buf, start[unknown], length[unknown])
+            new = unknown[np.unique(first)]
+            sids[new] = self._add(buf, start[new], length[new])
+            sids[unknown] = sids[unknown[first]]
+        return sids
 
     def lookup(self, buf: U8, start: I64, length: I64) -> tuple[I32, I32]:
         """Ids and tags, int32[n] each, of n raw runs `buf[start:start+length]`; id -1 where not known."""
-        runs = find_runs(*self._runs(), buf, start, length, self.hash_seed)
-        sids, tags = self._run_sid.data[runs], self._run_tag.data[runs]
-        sids[runs < 0] = -1
+        if not len(self._aliases):
+            return self._series.find(buf, start, length), np.zeros(len(start), np.int32)
+        runs = self._aliases.find(buf, start, length)
+        sids, tags = self._alias_sid.data[runs], self._alias_tag.data[runs]
+        plain = np.flatnonzero(runs < 0)
+        sids[plain], tags[plain] = self._series.find(buf, start[plain], length[plain]), 0
         return sids, tags
 
     def alias(self, raw: bytes, sid: int, tag: int = 0) -> None:
-        """Let `lookup` answer (sid, tag) for another writing of a series' labels. Replaces an earlier alias."""
-        known = self._find(raw)
+        """Let `lookup` answer (sid, tag) for another writing of a series' labels. Replaces an earlier alias.
+
+        `intern` is not affected: what are the canonical bytes of another series stays that series there.
+        """
+        known = self._aliases.find_one(raw)
         if known >= 0:
-            self._run_sid.data[known], self._run_tag.data[known] = sid, tag
+            self._alias_sid.data[known], self._alias_tag.data[known] = sid, tag
         else:
-            self._place_run(self._append_run(raw, sid, tag))
+            self._alias_tag.extend(tag, 1)
+            self._alias_sid.extend(sid, 1)
+            self._aliases.add_one(raw)
 
     # -- from ids to labels
 
@@ -203,12 +156,7 @@ class SeriesTable:
 
     def canonical(self, sids: I32) -> tuple[U8, I64]:
         """Canonical bytes of these series, one after another, and their offsets int64[n + 1]."""
-        runs = self._run_of.data[sids]
-        offsets = np.zeros(len(sids) + 1, np.int64)
-        np.cumsum(self._run_length.data[runs], out=offsets[1:])
-        out = np.empty(int(offsets[-1]), np.uint8)
-        gather_runs(self._arena.data, self._run_start.data, self._run_length.data, runs, out, offsets[:-1])
-        return out, offsets
+        return self._series.bytes_of(sids)
 
     def columns(self, sids: I32, names: Iterable[str]) -> I32:
         """Value ids int32[n, k] of the labels `names`; 0 where a series has none."""
@@ -228,21 +176,21 @@ class SeriesTable:
 
     def hashes(self, sids: I32) -> U64:
         """Label hashes uint64[n]."""
-        return np.asarray(self._hash.data[sids])
+        return self._series.hash_of(sids)
 
     def shard_of(self, sids: I32) -> I32:
         """Shards int32[n]."""
-        high = (self._hash.data[sids] >> np.uint64(32)) * np.uint64(self.shards)
+        high = (self.hashes(sids) >> np.uint64(32)) * np.uint64(self.shards)
         return np.asarray(high >> np.uint64(32), np.int32)
 
     def in_hash_order(self, sids: I32) -> I32:
         """The same series by shard, then label hash; ties by canonical bytes."""
-        hashes = self._hash.data[sids]
+        hashes = self.hashes(sids)
         order = np.argsort(hashes, kind="stable")
         hashes, sids = hashes[order], sids[order]
         if len(sids) > 1 and (hashes[1:] == hashes[:-1]).any():
-            ties = sorted(sids.tolist(), key=lambda s: (int(self._hash.data[s]), self.labels_of(s)))
-            return np.array(ties, np.int32)
+            keyed = zip(hashes.tolist(), map(self.labels_of, sids.tolist()), sids.tolist(), strict=True)
+            return np.array([sid for _, _, sid in sorted(keyed)], np.int32)
         return sids
 
     # -- the inverted index
@@ -268,59 +216,39 @@ class SeriesTable:
 
     def size_bytes(self) -> int:
         """Memory held, estimated from what was added."""
-        columns = (
-            self._pairs, self._pair_off, self._hash, self._run_of, self._arena,
-            self._run_hash, self._run_start, self._run_length, self._run_sid, self._run_tag,
-        )  # fmt: skip
-        held = sum(c.length * c.data[:1].nbytes for c in columns)
-        return int(held) + self._slots.nbytes + self._postings_bytes + self.symbols.size_bytes()
+        columns = self._pairs, self._pair_off, self._alias_sid, self._alias_tag
+        tables = self._series, self._aliases, self.symbols
+        return sum(part.size_bytes() for part in (*columns, *tables)) + self._postings_bytes
 
     # -- inside
 
-    def _runs(self) -> tuple[I32, int, U64, I64, I32, U8]:
-        # the count first: columns read after it hold at least that many runs
-        known, slots = self._run_tag.length, self._slots
-        return slots, known, self._run_hash.data, self._run_start.data, self._run_length.data, self._arena.data
+    def _add(self, buf: U8, start: I64, length: I64) -> I32:
+        """Ids of n new label sets that differ from one another. What `lookup` finds is complete by then."""
+        first, count = len(self), len(start)
+        sids = np.arange(first, first + count, dtype=np.int32)
+        labels = count_labels(buf, start, length)
+        if (labels < 0).any():
+            raise ValueError("not the canonical bytes of a label set")
+        spans = label_spans(buf, start, length, int(labels.sum()))
+        pairs = self.symbols.intern_runs(buf, *spans).reshape(-1, 2)
+        ends = self._pairs.length + np.cumsum(labels)
+        self._pairs.extend(pairs, len(pairs))
+        self._post(pairs, np.repeat(sids, labels))
+        self._pair_off.extend(ends, count)
+        return self._series.add(buf, start, length)
 
-    def _find(self, raw: bytes) -> int:
-        buf = np.frombuffer(raw, np.uint8)
-        start, length = np.zeros(1, np.int64), np.array([len(raw)], np.int64)
-        return int(find_runs(*self._runs(), buf, start, length, self.hash_seed)[0])
-
-    def _add(self, labels: Labels, raw: bytes) -> int:
-        sid = len(self)
-        intern = self.symbols.intern
-        pairs = [(intern(name), intern(value)) for name, value in labels]
-        if pairs:
-            self._pairs.extend(pairs, len(pairs))
-        self._pair_off.extend(self._pairs.length, 1)
-        run = self._append_run(raw, sid, 0)
-        self._run_of.extend(run, 1)
-        for name, value in pairs:
+    def _post(self, pairs: I32, sids: I32) -> None:
+        """Add series to the postings of their pairs; sids int32[p], ascending, one per pair."""
+        keys = pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1]
+        order = np.argsort(keys, kind="stable")
+        cuts = np.flatnonzero(np.diff(keys[order])) + 1
+        bounds = [0, *cuts.tolist(), len(order)] if len(order) else [0]
+        sorted_sids, firsts = sids[order], pairs[order[bounds[:-1]]].tolist()
+        for (name, value), lo, hi in zip(firsts, bounds[:-1], bounds[1:], strict=True):
             ids = self._postings.setdefault(name, {}).setdefault(value, array("i"))
-            self._postings_bytes += 4 if ids else 180
-            ids.append(sid)
-        self._hash.extend(self._run_hash.data[run], 1)
-        # last, so that a `lookup` in another thread finds the series only when all else knows it
-        self._place_run(run)
-        return sid
+            self._postings_bytes += 4 * (hi - lo) + (0 if ids else 180)
+            ids.frombytes(sorted_sids[lo:hi].tobytes())
 
-    def _append_run(self, raw: bytes, sid: int, tag: int) -> int:
-        run = self._run_sid.length
-        buf = np.frombuffer(raw, np.uint8)
-        start = self._arena.length
-        self._arena.extend(buf, len(raw))
-        self._run_start.extend(start, 1)
-        self._run_length.extend(len(raw), 1)
-        self._run_hash.extend(hash_run(buf, 0, len(raw), self.hash_seed), 1)
-        self._run_sid.extend(sid, 1)
-        self._run_tag.extend(tag, 1)
-        return run
 
-    def _place_run(self, run: int) -> None:
-        if 2 * (run + 1) > len(self._slots):
-            slots = np.full(4 * len(self._slots), -1, np.int32)
-            place_runs(slots, self._run_hash.data, 0, run + 1)
-            self._slots = slots
-        else:
-            place_runs(self._slots, self._run_hash.data, run, run + 1)
+def _whole(raw: bytes) -> tuple[U8, I64, I64]:
+    return np.frombuffer(raw, np.uint8), np.zeros(1, np.int64), np.array([len(raw)], np.int64)

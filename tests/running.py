@@ -32,6 +32,13 @@ def free_port() -> int:
         return port
 
 
+def port_is_free(url: str) -> bool:
+    """Whether nobody listens there."""
+    address = urllib.parse.urlsplit(url)
+    with closing(socket.socket()) as probe:
+        return probe.connect_ex((str(address.hostname), address.port or 0)) != 0
+
+
 def poll_until(holds: Callable[[], Any], timeout_s: float, what: str, every_s: float = 0.05) -> Any:
     """The first true value of `holds()`; AssertionError naming `what` when the deadline passes."""
     deadline_s = time.monotonic() + timeout_s
@@ -94,9 +101,10 @@ class Program:
         return self.process.wait(timeout_s)
 
     def kill(self) -> None:
-        """SIGKILL, as a crash."""
+        """SIGKILL, as a crash; returns when nobody listens any more."""
         self.process.kill()
         self.process.wait(STOP_S)
+        poll_until(lambda: port_is_free(self.url), STOP_S, f"{self.url} is free")
 
     def is_ready(self, path: str) -> bool:
         """Whether `path` answers 200; AssertionError when the program has ended."""
@@ -105,6 +113,14 @@ class Program:
             return http(f"{self.url}{path}", timeout_s=5).status == 200
         except OSError:
             return False
+
+
+def connection(running: Program, sent: bytes) -> "closing[socket.socket]":
+    """A connection on which something was sent and which stays open."""
+    address = urllib.parse.urlsplit(running.url)
+    talking = socket.create_connection((str(address.hostname), address.port or 0))
+    talking.sendall(sent)
+    return closing(talking)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from ingest.kernels.wire import read_field
-from precompute.kernels.bytes import load_u64
+from precompute.kernels.bytes import load_u64, same_run
 
 OK, NO_NAME, DUPLICATE, EMPTY_NAME, BAD_UTF8, TOO_MANY, LONG_NAME, LONG_VALUE, MALFORMED = range(9)
 
@@ -253,3 +253,15 @@ def _second_byte_fits(lead, second):
     elif lead == 0xF4:
         high = 0x8F
     return low <= second <= high
+
+
+@njit(nogil=True, cache=True)
+def has_name(buf, first, spans, name):
+    """Which runs have a label of this name (u8[]); bool[n]. first, spans: as `scan_labels` gives them."""
+    out = np.zeros(len(first) - 1, np.bool_)
+    for i in range(len(out)):
+        for k in range(first[i], first[i + 1]):
+            length = spans[k, 1] - spans[k, 0]
+            if length == len(name) and same_run(buf, spans[k, 0], name, 0, length):
+                out[i] = True
+    return out

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from precompute.kernels.labels import group_rows
-from precompute.labels import METRIC_NAME, Labels, SymbolTable
+from precompute.labels import METRIC_NAME, Labels
+from precompute.runs import SymbolTable
 from precompute.samples import F64, I32, I64, Bool
 
 

@@ -130,3 +130,87 @@ def gather_runs(arena, starts, lengths, picks, out, out_starts):
         at = out_starts[i]
         for k in range(lengths[run]):
             out[at + k] = arena[starts[run] + k]
+
+
+@njit(nogil=True, cache=True)
+def first_of_equal_runs(buf, start, length, seed):
+    """For each of n runs of `buf` the index of the first run that equals it, int64[n]."""
+    size = 16
+    while size < 2 * len(start):
+        size *= 2
+    slots = np.full(size, -1, np.int64)
+    mask = np.uint64(size - 1)
+    out = np.empty(len(start), np.int64)
+    for i in range(len(start)):
+        slot = hash_run(buf, start[i], length[i], seed) & mask
+        while slots[slot] >= 0:
+            known = slots[slot]
+            if length[known] == length[i] and same_run(buf, start[known], buf, start[i], length[i]):
+                break
+            slot = (slot + np.uint64(1)) & mask
+        if slots[slot] < 0:
+            slots[slot] = i
+        out[i] = slots[slot]
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _field(buf, at, end, tag):
+    """(length, start) of the field with this tag at `at`; its start is -1 where there is none that fits."""
+    if at >= end or buf[at] != tag:
+        return np.int64(0), np.int64(-1)
+    size = np.int64(0)
+    for shift in range(0, 35, 7):
+        at += 1
+        if at >= end:
+            break
+        size |= np.int64(buf[at] & 127) << shift
+        if buf[at] < 128:
+            return (size, at + 1) if at + 1 + size <= end else (size, np.int64(-1))
+    return np.int64(0), np.int64(-1)
+
+
+@njit(nogil=True, cache=True)
+def count_labels(buf, start, length):
+    """How many labels each canonical run holds, int64[n]; -1 where the bytes are no such run."""
+    out = np.zeros(len(start), np.int64)
+    for i in range(len(start)):
+        at = start[i]
+        end = at + length[i]
+        while at < end:
+            size, at = _field(buf, at, end, 0x0A)
+            if at < 0:
+                break
+            name, name_at = _field(buf, at, at + size, 0x0A)
+            value, value_at = _field(buf, name_at + name, at + size, 0x12) if name_at >= 0 else (name, name_at)
+            if value_at < 0 or value_at + value != at + size:
+                at = np.int64(-1)
+                break
+            at += size
+            out[i] += 1
+        if at < 0:
+            out[i] = -1
+    return out
+
+
+@njit(nogil=True, cache=True)
+def label_spans(buf, start, length, labels):
+    """(starts, lengths) int64[2 * labels] of names and values in turn, of all labels of n canonical runs.
+
+    labels: how many there are, by `count_labels`.
+    """
+    starts = np.empty(2 * labels, np.int64)
+    lengths = np.empty(2 * labels, np.int64)
+    k = 0
+    for i in range(len(start)):
+        at = start[i]
+        end = at + length[i]
+        while at < end:
+            _, at = _field(buf, at, end, 0x0A)
+            for tag in (0x0A, 0x12):
+                size, at = _field(buf, at, end, tag)
+                starts[k] = at
+                lengths[k] = size
+                at += size
+                k += 1
+    return starts, lengths

@@ -5,7 +5,7 @@ contiguous in the arena and ascending in time, no time twice. The structure is a
 
     per series   tail, first int32: newest and oldest chunk, -1 without samples; last_t int64; held int32: samples
     per chunk    off int64: first slot in the arena; cap, used int16; prev, next int32; base int64: a reference
-                 time in ms, at or before every sample of the chunk except in a series' oldest one
+                 time in ms, at or before every sample of the chunk and after those of the chunk before
     arena        dt int32: time minus base, ms; val float64
     counts int64 chunks made, arena slots handed out, samples held, chunks in use, slots in use
     free int32   per capacity class the first free chunk, linked by `next`
@@ -96,15 +96,29 @@ def _link_after(h, s, chunk, before):
 
 
 @njit(nogil=True, cache=True)
+def _begin_earlier(h, s, chunk, t):
+    """A chunk of series s whose base is `t`, before all its samples: the oldest one rebased, or a new one before it."""
+    off = h.off[chunk]
+    used = h.used[chunk]
+    shift = h.base[chunk] - t
+    if h.dt[off + used - 1] + shift > _SPAN_MS:
+        fresh = _new_chunk(h, SMALLEST, t)
+        _link_after(h, s, fresh, -1)
+        return fresh
+    for k in range(off, off + used):
+        h.dt[k] = np.int32(h.dt[k] + shift)
+    h.base[chunk] = t
+    return chunk
+
+
+@njit(nogil=True, cache=True)
 def _insert_late(h, s, t, v):
     """Put a sample before the newest one of its series, or let the winner stand where its time is taken."""
     chunk = h.tail[s]
     while h.base[chunk] > t and h.prev[chunk] >= 0:
         chunk = h.prev[chunk]
-    if t - h.base[chunk] < -_SPAN_MS:
-        fresh = _new_chunk(h, SMALLEST, t)
-        _link_after(h, s, fresh, h.prev[chunk])
-        chunk = fresh
+    if h.base[chunk] > t:
+        chunk = _begin_earlier(h, s, chunk, t)
     if t - h.base[chunk] > _SPAN_MS:
         fresh = _new_chunk(h, SMALLEST, t)
         _link_after(h, s, fresh, chunk)
@@ -217,7 +231,7 @@ def collect(h, s, after_ms, until_ms, t_out, v_out):
     while chunk >= 0:
         off = h.off[chunk]
         base = h.base[chunk]
-        if base > until_ms and h.prev[chunk] >= 0:
+        if base > until_ms:
             break
         for k in range(off, off + h.used[chunk]):
             t = base + h.dt[k]

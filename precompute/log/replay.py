@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from precompute.labels import SeriesTable, parse_labels
+from precompute.labels import SeriesTable
 from precompute.log import segment as seg
 from precompute.log.base import Entry, Hole
 from precompute.log.codec import Definitions, decode_samples, decompress
@@ -16,19 +16,8 @@ logger = logging.getLogger(__name__)
 
 
 def intern_runs(table: SeriesTable, raw: U8, offsets: I64) -> I32:
-    """Ids in `table` of n runs of canonical label bytes, int32[n]; raises ValueError where a run is none.
-
-    A run that the table knows as another writing of some series (an alias) still gets its own series.
-    """
-    lengths = np.diff(offsets)
-    sids = table.lookup(raw, offsets[:-1], lengths)[0]
-    known = np.flatnonzero(sids >= 0)
-    own_lengths = np.diff(table.canonical(sids[known])[1])
-    sids[known[own_lengths != lengths[known]]] = -1
-    for i in np.flatnonzero(sids < 0):
-        run = raw[offsets[i] : offsets[i + 1]].tobytes()
-        sids[i] = table.intern(tuple(parse_labels(run)))
-    return sids
+    """Ids in `table` of n runs of canonical label bytes, int32[n]; raises ValueError where a run is none."""
+    return table.intern_runs(raw, offsets[:-1], np.diff(offsets))
 
 
 class DamagedBytes:

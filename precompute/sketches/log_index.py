@@ -19,15 +19,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from precompute.samples import F64, I64
-
-UNITS = 1 << 16
-"""Magnitudes below UNITS * 2^-1074 are their own keys."""
-FIRST_EXPONENT = 16 - 1074
-SLICE_BITS = 12
-MANTISSA = (1 << 52) - 1
+from precompute.sketches.log_kernels import FIRST_EXPONENT, SLICE_BITS, UNITS
 
 
 @dataclass(frozen=True)
@@ -69,45 +63,3 @@ def log_index(alpha: float) -> LogIndex:
     low, high = 1 + edge[:-1] / 2**52, 1 + edge[1:] / 2**52
     top = UNITS + (1023 - FIRST_EXPONENT + 1) * per_octave - 1
     return LogIndex(per_octave, top, guess.astype(np.int64), edge, 2 * low * high / (low + high))
-
-
-@njit(nogil=True, cache=True)
-def key_of(bits: int, top: int, per_octave: int, guess: I64, edge: I64) -> int:
-    """Key of the float64 with these bits (int64)."""
-    size = bits & 0x7FFFFFFFFFFFFFFF
-    exponent, mantissa = size >> 52, size & MANTISSA
-    if exponent == 2047:
-        if mantissa:
-            return -top - 2
-        return top + 1 if bits > 0 else -top - 1
-    if size < UNITS:
-        return size if bits >= 0 else -size
-    if exponent == 0:
-        exponent = 1
-        while mantissa <= MANTISSA:
-            mantissa <<= 1
-            exponent -= 1
-        mantissa &= MANTISSA
-    part: int = guess[mantissa >> (52 - SLICE_BITS)]
-    if mantissa >= edge[part + 1]:
-        part += 1
-    key = UNITS + (exponent - 1023 - FIRST_EXPONENT) * per_octave + part
-    return key if bits >= 0 else -key
-
-
-@njit(nogil=True, cache=True)
-def middle_of(key: int, top: int, per_octave: int, middle: F64) -> float:
-    """The value that stands for a bucket; itself for NaN, the infinities and zero."""
-    if key < -top - 1:
-        return np.nan
-    if key == 0:
-        return 0.0
-    size = abs(key)
-    if size > top:
-        value = np.inf
-    elif size < UNITS:
-        value = size * 5e-324
-    else:
-        octave, part = divmod(size - UNITS, per_octave)
-        value = math.ldexp(middle[part], octave + FIRST_EXPONENT)
-    return value if key > 0 else -value

@@ -6,6 +6,7 @@ import numpy as np
 import orjson
 
 from precompute.evaluate.values import Frame, Scalar, Text, Vector
+from precompute.runs import SymbolTable
 from precompute.samples import I32, I64, U8
 from query.answers import Answer
 from query.api import json_kernels as kernel
@@ -66,8 +67,6 @@ def _matrix(value: Vector | Text, times: I64) -> bytes:
 
 
 def _one_series(value: Scalar) -> Vector:
-    from precompute.labels import SymbolTable
-
     frame = Frame((), np.zeros((1, 0), np.int32), SymbolTable())
     shape = (1, len(value.values))
     return Vector(frame, value.values.reshape(shape), np.ones(shape, np.bool_), np.zeros(1, np.int32))
@@ -76,7 +75,7 @@ def _one_series(value: Scalar) -> Vector:
 def _series(value: Vector, times: I64, before: bytes, between: bytes, after: bytes, ranged: bool) -> bytes:
     """Every row in order, separated by commas; rows are present at some step."""
     texts = _Texts(value.frame)
-    around = [np.frombuffer(piece, np.uint8) for piece in (before, between, after)]
+    around = tuple(np.frombuffer(piece, np.uint8) for piece in (before, between, after))
     rows = max(1, _TILE_POINTS // max(1, len(times)))
     tiles = []
     for first in range(0, len(value), rows):
@@ -86,9 +85,8 @@ def _series(value: Vector, times: I64, before: bytes, between: bytes, after: byt
         codes = texts.codes[first : first + rows]
         fixed = len(tile) * (len(before) + len(between) + len(after) + 3)
         out = np.empty(fixed + texts.size(codes) + len(points) * kernel.POINT_BYTES, np.uint8)
-        end = kernel.write_series(
-            out, codes, *texts.names, *texts.values, times, points, tile.present, numbers, *around, ranged
-        )
+        pieces = (*texts.names, *texts.values)
+        end = kernel.write_series(out, codes, pieces, times, points, tile.present, numbers, around, ranged)
         tiles.append(out[:end].tobytes())
     return b",".join(tiles)
 

@@ -56,7 +56,7 @@ def write_time(out, at, t_ms):
 
 @njit(nogil=True, cache=True)
 def token_end(text, at):
-    """Of the token that begins at `at` in a JSON list of numbers: where its exponent begins (or it ends), and its end."""
+    """Where the exponent of the token at `at` in a JSON list of numbers begins (its end without one), and its end."""
     mantissa = -1
     while text[at] != _COMMA and text[at] != 93:
         if text[at] == 101:
@@ -156,11 +156,12 @@ def _write_plain(out, at, text, first, mantissa, last):
 
 
 @njit(nogil=True, cache=True)
-def write_metric(out, at, codes, names, name_offsets, values, value_offsets):
-    """`{"name":"value",…}` of one row: codes int32[k] are texts of `values`, -1 where a label is absent.
+def write_metric(out, at, codes, texts):
+    """`{"name":"value",…}` of one row: codes int32[k], one per column, -1 where a label is absent.
 
-    names: `"name":` per column; values: `"value"` per code.
+    texts: two arenas, `"name":` per column and `"value"` per code.
     """
+    names, name_offsets, values, value_offsets = texts
     out[at] = 123
     at += 1
     written = 0
@@ -192,16 +193,16 @@ def _times(times):
 
 
 @njit(nogil=True, cache=True)
-def write_series(
-    out, codes, names, name_offsets, values, value_offsets, times, points, present, text, before, between, after, ranged
-):
-    """All rows, separated by commas: before, metric, between, points, after.
+def write_series(out, codes, texts, times, points, present, numbers, around, ranged):
+    """All rows, separated by commas; where writing stopped.
 
-    times      int64[s] ms; points float64[m]: the present values, row by row; present bool[n, s]
-    text       uint8[]: the points as a JSON list of numbers
-    before, between, after   uint8[]: what stands around metric and points
-    ranged     whether points are a list of pairs, or one pair
+    codes    int32[n, k], and texts, as in `write_metric`
+    times    int64[s] ms; points float64[m]: the present values, row by row; present bool[n, s]
+    numbers  uint8[]: the points as a JSON list
+    around   uint8[] three times: what stands before metric, between it and the points, and after them
+    ranged   whether a row's points are a list of pairs, or one pair
     """
+    before, between, after = around
     at = 0
     token = 1
     point = 0
@@ -211,7 +212,7 @@ def write_series(
             out[at] = _COMMA
             at += 1
         at = copy(out, at, before, 0, len(before))
-        at = write_metric(out, at, codes[row], names, name_offsets, values, value_offsets)
+        at = write_metric(out, at, codes[row], texts)
         at = copy(out, at, between, 0, len(between))
         first = True
         for step in range(len(times)):
@@ -221,8 +222,8 @@ def write_series(
                     at += 1
                 first = False
                 at = copy(out, at, clock, clock_offsets[step], clock_offsets[step + 1])
-                mantissa, end = token_end(text, token)
-                at = write_value(out, at, points[point], text, token, mantissa, end)
+                mantissa, end = token_end(numbers, token)
+                at = write_value(out, at, points[point], numbers, token, mantissa, end)
                 out[at] = 93
                 at += 1
                 token = end + 1

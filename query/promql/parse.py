@@ -30,6 +30,8 @@ _LONGEST_MS = ((1 << 63) - 1) // 1_000_000
 """Prometheus' durations are int64 nanoseconds."""
 
 _SCALAR_CALLS = frozenset(("scalar", "time", "pi", "step", "range", "start", "end", "max_of", "min_of"))
+_TYPES = {"scalar": "scalar", "string": "string", "vector": "instant vector", "matrix": "range vector"}
+"""Prometheus' names of types in its messages."""
 _QUOTED = re.compile("'([^']*)'")
 _GROUPS = {"VectorMatchCardinality.ManyToOne": "left", "VectorMatchCardinality.OneToMany": "right"}
 
@@ -59,7 +61,7 @@ def parse_selector(text: str) -> tuple[Matcher, ...]:
 
 
 def type_of(expr: Expr) -> str:
-    """Prometheus' name of an expression's type: scalar, string, vector or matrix."""
+    """An expression's type: scalar, string, vector or matrix."""
     if isinstance(expr, Number) or (isinstance(expr, Call) and expr.function in _SCALAR_CALLS):
         return "scalar"
     if isinstance(expr, Binary):
@@ -90,7 +92,7 @@ class _Converter:
             case parser.MatrixSelector():
                 return Range(self._selector(node.vector_selector), _range_ms(node.range))
             case parser.Call():
-                return Call(node.func.name, tuple(self.convert(arg) for arg in node.args))
+                return self._call(node)
             case parser.AggregateExpr():
                 return self._aggregate(node)
             case parser.BinaryExpr():
@@ -132,6 +134,19 @@ class _Converter:
         if kind in ("start", "end") or node.at is None:
             return kind
         return self.prepared.times_ms[round(node.at.timestamp())]
+
+    def _call(self, node: parser.Call) -> Call:
+        args = tuple(self.convert(arg) for arg in node.args)
+        # the parser lets a negative number pass where a logarithm needs a vector
+        for place, arg in enumerate(args):
+            kinds = node.func.arg_types
+            wanted = str(kinds[min(place, len(kinds) - 1)]).rpartition(".")[2].lower()
+            if type_of(arg) != wanted:
+                raise BadExpression(
+                    f"parse error: expected type {_TYPES[wanted]} in call to function "
+                    f'"{node.func.name}", got {_TYPES[type_of(arg)]}'
+                )
+        return Call(node.func.name, args)
 
     def _aggregate(self, node: parser.AggregateExpr) -> Aggregate:
         labels: tuple[str, ...] = ()
@@ -184,6 +199,6 @@ def _bounded(ms: int) -> int:
 
 def _reworded(message: str) -> str:
     """The parser's sentence with Prometheus' names of the types."""
-    for kind, name in (("vector", "instant vector"), ("matrix", "range vector")):
+    for kind, name in _TYPES.items():
         message = message.replace(f"type {kind} ", f"type {name} ").replace(f", got {kind}", f", got {name}")
     return _QUOTED.sub(r'"\1"', message)

@@ -56,34 +56,43 @@ def prepare(text: str, max_depth: int, max_length: int) -> Prepared:
     if len(text) > max_length:
         raise LimitExceeded(f"the query has {len(text)} characters; the limit is {max_length}")
     tokens = [(m.lastgroup or "", m[0]) for m in _TOKEN.finditer(text) if m.lastgroup != "blank"]
-    check_depth(tokens, max_depth)
+    if depth_of(tokens) > max_depth:
+        raise LimitExceeded(f"the query is nested deeper than {max_depth} levels")
     return _put_aside(tokens)
 
 
-def check_depth(tokens: list[tuple[str, str]], max_depth: int) -> None:
-    """Refuse a text whose tree could be deeper than `max_depth`: a bracket or an operator is a level each."""
-    operators, deepest, widest = 0, 0, 0
-    outer: list[tuple[int, int, int]] = []
+def depth_of(tokens: list[tuple[str, str]]) -> int:
+    """A bound on the depth of the text's tree: a bracket or an operator is a level each."""
+    level = _Level()
+    outer: list[_Level] = []
     for kind, token in tokens:
-        if token in "([{" and kind == "other":
-            outer.append((operators, deepest, widest))
-            operators, deepest, widest = 0, 0, 0
-        elif token in ")]}" and kind == "other" and outer:
-            inside = 1 + max(widest, operators + deepest)
-            operators, deepest, widest = outer.pop()
-            deepest = max(deepest, inside)
+        if kind == "other" and token in "([{":
+            outer.append(level)
+            level = _Level()
+        elif kind == "other" and token in ")]}" and outer:
+            level = outer.pop().with_inside(level)
         elif token == ",":
-            operators, deepest, widest = 0, 0, max(widest, operators + deepest)
+            level = _Level(argument=level.depth())
         elif kind == "op" or (kind == "word" and token.lower() in _WORD_OPERATORS):
-            operators += 1
-        if len(outer) + operators + max(deepest, widest) > max_depth:
-            raise LimitExceeded(f"the query is nested deeper than {max_depth} levels")
+            level.operators += 1
     while outer:
-        inside = 1 + max(widest, operators + deepest)
-        operators, deepest, widest = outer.pop()
-        deepest = max(deepest, inside)
-    if max(widest, operators + deepest) > max_depth:
-        raise LimitExceeded(f"the query is nested deeper than {max_depth} levels")
+        level = outer.pop().with_inside(level)
+    return level.depth()
+
+
+@dataclass
+class _Level:
+    """What stands between two brackets: operators and the deepest bracket since the last comma, and before it."""
+
+    operators: int = 0
+    inside: int = 0
+    argument: int = 0
+
+    def depth(self) -> int:
+        return max(self.argument, self.operators + self.inside)
+
+    def with_inside(self, inner: "_Level") -> "_Level":
+        return _Level(self.operators, max(self.inside, 1 + inner.depth()), self.argument)
 
 
 def _put_aside(tokens: list[tuple[str, str]]) -> Prepared:

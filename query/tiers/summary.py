@@ -9,9 +9,10 @@ from precompute.aggregations import Aggregation
 from precompute.catalog import Coverage
 from precompute.engines.minibatch import MiniBatchEngine
 from precompute.evaluate.values import Frame, Vector
-from precompute.labels import METRIC_NAME, Labels, SymbolTable
+from precompute.labels import METRIC_NAME, Labels
 from precompute.log.base import Hole
 from precompute.matchers import Condition
+from precompute.runs import SymbolTable
 from precompute.samples import F64, I32, I64, Bool
 from precompute.sketches.registry import STATISTICS
 from precompute.summaries import FAILED, GroupKey, Summary, regroup

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.running import Program, poll_until
+from tests.running import Program, connection, poll_until
 
 Start = Callable[..., AbstractContextManager[Program]]
 
 pytestmark = pytest.mark.e2e
 
 SECOND_START_S = 3.0
+STOPS_WITHIN_S = 10
 
 
 def test_the_printed_query_finds_our_own_metrics(asap_process: Start) -> None:
@@ -51,3 +52,18 @@ def test_every_role_endpoint_answers(asap_process: Start) -> None:
         assert [asap.get(path).status for path in ("/-/healthy", "/-/ready", "/metrics")] == [200, 200, 200]
         assert asap.stop() == 0
     assert "Traceback" not in asap.log()
+
+
+def test_sigterm_ends_in_time_under_load_and_with_half_sent_requests(asap_process: Start) -> None:
+    with asap_process({"demo": {"enabled": True}, "ingest": {"self_scrape": True}}) as asap:
+        half = b"POST /api/v1/write HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nhalf"
+        with connection(asap, half), connection(asap, half):
+            assert asap.stop(STOPS_WITHIN_S) == 0
+    assert "Traceback" not in asap.log()
+
+
+def test_after_a_killed_supervisor_a_start_succeeds(asap_process: Start) -> None:
+    with asap_process({"demo": {"enabled": True}}) as asap:
+        asap.kill()
+    with asap_process({"demo": {"enabled": True}}) as again:
+        assert again.stop() == 0

@@ -85,13 +85,23 @@ class Dataset:
 
 def _shape(pattern: str, x: F64, draw: np.random.Generator) -> F64:
     """The pattern between about 0 and 1 at places `x` of its period, in [0, 1)."""
-    shapes = {
-        "constant": lambda: np.full(len(x), 0.5),
-        "linear-up": lambda: x,
-        "linear-down": lambda: 1.0 - x,
-        "sine": lambda: 0.5 + 0.4 * np.sin(2.0 * np.pi * x),
-        "sine-noise": lambda: 0.5 + 0.4 * np.sin(2.0 * np.pi * x) + draw.normal(0.0, 0.05, len(x)),
-        "step": lambda: np.floor(x * 5) / 5,
-        "spiky": lambda: np.where(draw.random(len(x)) < 0.02, 1.0, 0.1),
-    }
-    return np.asarray(shapes[pattern](), np.float64)
+    match pattern:
+        case "constant":
+            return np.full(len(x), 0.5)
+        case "linear-up":
+            return x
+        case "linear-down":
+            return 1.0 - x
+        case "sine":
+            return _sine(x)
+        case "sine-noise":
+            return _sine(x) + draw.normal(0.0, 0.05, len(x))
+        case "step":
+            return np.asarray(np.floor(x * 5) / 5)
+        case "spiky":
+            return np.where(draw.random(len(x)) < 0.02, 1.0, 0.1)
+    raise ValueError(f"no pattern {pattern!r}")
+
+
+def _sine(x: F64) -> F64:
+    return np.asarray(0.5 + 0.4 * np.sin(2.0 * np.pi * x))

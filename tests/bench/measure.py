@@ -11,7 +11,7 @@ from tests.bench.bodies import Bodies
 from tests.bench.client import Client, Reply
 from tests.bench.data import METRIC, STEP_MS, Dataset
 from tests.bench.systems import System
-from tests.bench.usage import cpu_s, disk_bytes, memory_bytes
+from tests.bench.usage import cpu_s, memory_bytes
 from tests.running import Program
 
 QUERY = f"quantile by (pattern) (0.99, {METRIC})"
@@ -57,7 +57,6 @@ class Size:
     samples: int
     memory: int
     head: int
-    disk: int
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,8 @@ class Meter:
         """Ask one query until it is known well enough."""
         for _ in range(_WARM_UPS if self._ask(asked).took_s < 1 else 0):
             self._ask(asked)
-        (cpu, ticks), took_s = self._cpu(), []
+        took_s: list[float] = []
+        cpu, ticks = self._cpu()
         begun_s = time.perf_counter()
         while len(took_s) < _FEWEST or (len(took_s) < _MOST and time.perf_counter() - begun_s < _LONGEST_S):
             reply = self._ask(asked)
@@ -174,7 +174,7 @@ class Meter:
 
     def size(self, samples: int) -> Size:
         head = int(self.client.metric("asap_head_bytes")) if self.is_asap else 0
-        return Size(samples, memory_bytes(self.program.process.pid), head, disk_bytes(self.program.folder))
+        return Size(samples, memory_bytes(self.program.process.pid), head)
 
 
 def emptied(folder: Path) -> Path:

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from precompute.clock import SystemClock
 from tests import running
 from tests.bench.client import Client
-from tests.bench.data import METRIC, STEP_MS
+from tests.bench.data import METRIC
 from tests.bench.usage import SETTLE_S, wait_until_idle
 
 LATENESS_MS = 15_000
@@ -46,8 +46,11 @@ VICTORIA_METRICS_FLAGS = (
 class System(Protocol):
     """One system; `title` is its name in the report."""
 
-    title: str
-    write_path: str
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def write_path(self) -> str: ...
 
     def missing(self) -> str:
         """What must be installed first; "" when it can run."""
@@ -57,7 +60,7 @@ class System(Protocol):
     def options(self) -> str:
         """What differs from its defaults, for the report."""
 
-    def run(self, folder: Path) -> Any:
+    def run(self, folder: Path) -> AbstractContextManager[running.Program]:
         """A context in which it runs, empty at first, with all that it writes below `folder`."""
 
     def settle(self, program: running.Program, client: Client) -> None:
@@ -87,9 +90,12 @@ class Asap:
             yield program
 
     def settle(self, program: running.Program, client: Client) -> None:
-        """A tick has ended after now, none of its panes waits, and the newest sample's pane was among them."""
-        since_s = (SystemClock().now_ms() + STEP_MS + LATENESS_MS) / 1000 - STEP_MS / 1000
-        caught_up = lambda: client.metric("asap_last_tick_seconds") > since_s and not client.metric("asap_panes_behind")
+        """A tick has ended after now, and no sealed pane waits."""
+        now_s = SystemClock().now_ms() / 1000
+
+        def caught_up() -> bool:
+            return client.metric("asap_last_tick_seconds") > now_s and not client.metric("asap_panes_behind")
+
         running.poll_until(caught_up, SETTLE_S, "all panes are committed", every_s=0.5)
 
     def tick_cpu_s(self, client: Client) -> float:
@@ -115,9 +121,14 @@ class _Peer:
         return 0.0
 
     def _version(self, flag: str) -> str:
-        said = subprocess.run([self.binary, flag], capture_output=True, text=True, check=True)
-        found = re.search(r"\d+\.\d+\.\d+\S*", said.stdout + said.stderr)
-        return f"{found[0].rstrip(',') if found else 'unknown'}, Debian's package"
+        """The program's own word, else its package's: Debian's victoria-metrics says nothing."""
+        package = ("dpkg-query", "--show", "--showformat=${Version}", self.binary)
+        for command in ((self.binary, flag), package):
+            if shutil.which(command[0]):
+                said = subprocess.run(command, capture_output=True, text=True, check=False)
+                if found := re.search(r"\d+\.\d+\.\d+[^\s,]*", said.stdout + said.stderr):
+                    return found[0]
+        return "of an unknown version"
 
 
 class Prometheus(_Peer):

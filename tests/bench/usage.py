@@ -2,6 +2,7 @@
 
 import os
 import platform
+import threading
 from pathlib import Path
 
 from tests.running import poll_until
@@ -55,15 +56,10 @@ def wait_until_idle(pid: int) -> None:
 
     def is_idle() -> bool:
         before_s = cpu_s(pid)
-        return not _wait(_IDLE_S) and cpu_s(pid) - before_s <= _IDLE_SHARE * _IDLE_S
+        threading.Event().wait(_IDLE_S)
+        return cpu_s(pid) - before_s <= _IDLE_SHARE * _IDLE_S
 
     poll_until(is_idle, SETTLE_S, "the server is idle")
-
-
-def _wait(seconds: float) -> bool:
-    from threading import Event
-
-    return Event().wait(seconds)
 
 
 def cores() -> int:

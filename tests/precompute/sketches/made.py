@@ -13,7 +13,7 @@ from precompute.sketches.base import State, Vectors
 drawn = settings(deadline=None, max_examples=60)
 """For tests over drawn vectors; no deadline, since the first example may compile kernels."""
 
-ODD = (0.0, -0.0, math.nan, math.inf, -math.inf, 5e-324, -5e-324, 2.2e-308, 1e-310, 1.7e308, -1.7e308, 1e200)
+ODD = (0.0, -0.0, math.nan, -math.nan, math.inf, -math.inf, 5e-324, -5e-324, 2.2e-308, 1e-310, 1.7e308, -1.7e308, 1e200)
 """Values that sums, logarithms and orders get wrong."""
 
 

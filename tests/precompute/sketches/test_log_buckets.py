@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from precompute.samples import F64
 from precompute.sketches.base import State, Vectors, one_pane
 from precompute.sketches.columns import concat_columns
-from precompute.sketches.log_buckets import COLUMNS, QUANTILE, RAW_LIMIT
+from precompute.sketches.log_buckets import COLUMNS, QUANTILE
+from precompute.sketches.log_kernels import RAW_LIMIT
 from tests.precompute.sketches.made import ODD, close, drawn, in_order, of_row, quantile, same_bits, vectors
 
 PHIS = (-0.1, 0.0, 1e-9, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999999, 1.0, 1.1, math.nan, math.inf, -math.inf)

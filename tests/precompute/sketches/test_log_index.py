@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precompute.samples import F64
-from precompute.sketches.log_index import UNITS, LogIndex, key_of, log_index, middle_of
+from precompute.sketches.log_index import LogIndex, log_index
+from precompute.sketches.log_kernels import UNITS, key_of, middle_of
 from tests.precompute.sketches.made import drawn
 
 INDEX = log_index(0.01)

@@ -1,0 +1,211 @@
+"""Parameters of a request, read as Prometheus' API reads them (web/api/v1)."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+
+from precompute.errors import BadExpression
+from precompute.evaluate.expr import Matcher
+from query.errors import BadParameter
+from query.promql.parse import parse_selector
+from query.series import ALWAYS
+
+_LATEST_S = 1 << 43
+"""Times beyond are refused: with them no sum of times and ranges leaves int64."""
+
+_LONGEST_S = ((1 << 63) - 1) / 1e9
+_DURATION = re.compile(r"(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?", re.ASCII)
+_UNITS_MS = (31_536_000_000, 604_800_000, 86_400_000, 3_600_000, 60_000, 1000, 1)
+_RFC3339 = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
+)
+_FOREVER = {"-292273086-05-16T16:47:06Z": ALWAYS[0], "292277025-08-18T07:12:54.999999999Z": ALWAYS[1]}
+"""What Prometheus' clients write for "since ever" and "for ever"."""
+
+
+class Form:
+    """The parameters of one request: a form's values before those of the URL, as in Go's ParseForm."""
+
+    def __init__(self, values: Mapping[str, Sequence[str]]) -> None:
+        self._values = values
+
+    def get(self, name: str) -> str:
+        """The first value, "" without one."""
+        return next(iter(self._values.get(name, ())), "")
+
+    def all(self, name: str) -> Sequence[str]:
+        return self._values.get(name, ())
+
+    def as_sent(self) -> Mapping[str, Sequence[str]]:
+        return self._values
+
+
+@dataclass(frozen=True)
+class InstantParams:
+    query: str
+    time_ms: int | None
+    timeout_ms: int | None
+    limit: int
+
+
+@dataclass(frozen=True)
+class RangeParams:
+    query: str
+    start_ms: int
+    end_ms: int
+    step_ms: int
+    timeout_ms: int | None
+    limit: int
+
+
+@dataclass(frozen=True)
+class CatalogueParams:
+    """Of labels, label values and series. limit 0: none."""
+
+    matchers: tuple[tuple[Matcher, ...], ...]
+    start_ms: int
+    end_ms: int
+    limit: int
+
+
+def instant_params(form: Form) -> InstantParams:
+    """Of /query. Raises BadParameter."""
+    _known(form)
+    limit = limit_of(form)
+    time = form.get("time")
+    time_ms = _optional_time(form, "time", 0) if time else None
+    return InstantParams(form.get("query"), time_ms, _timeout_ms(form), limit)
+
+
+def range_params(form: Form, max_points: int) -> RangeParams:
+    """Of /query_range; at most `max_points` steps after the first. Raises BadParameter."""
+    _known(form)
+    limit = limit_of(form)
+    start_ms, end_ms = (_named(name, time_ms, form.get(name)) for name in ("start", "end"))
+    if end_ms < start_ms:
+        raise BadParameter("end", "end timestamp must not be before start time")
+    step_ms = _named("step", duration_ms, form.get("step"))
+    if step_ms <= 0:
+        raise BadParameter(
+            "step", "zero or negative query resolution step widths are not accepted. Try a positive integer"
+        )
+    if (end_ms - start_ms) // step_ms > max_points:
+        raise BadParameter(
+            "",
+            f"exceeded maximum resolution of {max_points:,} points per timeseries. "
+            "Try decreasing the query resolution (?step=XX)",
+        )
+    return RangeParams(form.get("query"), start_ms, end_ms, step_ms, _timeout_ms(form), limit)
+
+
+def catalogue_params(form: Form, needs_matchers: bool = False) -> CatalogueParams:
+    """Of the label endpoints and of series, which needs matchers. Raises BadParameter."""
+    texts = form.all("match[]")
+    if needs_matchers and not texts:
+        raise BadParameter("", "no match[] parameter provided")
+    limit = limit_of(form)
+    start_ms = _optional_time(form, "start", ALWAYS[0])
+    end_ms = _optional_time(form, "end", ALWAYS[1])
+    try:
+        matchers = tuple(parse_selector(text) for text in texts)
+    except BadExpression as error:
+        raise BadParameter("match[]" if needs_matchers else "", str(error)) from error
+    return CatalogueParams(matchers, start_ms, end_ms, limit)
+
+
+def limit_of(form: Form, name: str = "limit") -> int:
+    """A count that may be absent: 0 is no limit."""
+    text = form.get(name)
+    if not text:
+        return 0
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):
+        raise BadParameter(name, f'strconv.Atoi: parsing "{text}": invalid syntax')
+    if int(text) < 0:
+        raise BadParameter(name, f"{name} must be non-negative")
+    return int(text)
+
+
+def time_ms(text: str) -> int:
+    """Float seconds, rounded to the millisecond, or RFC 3339. Raises ValueError with Prometheus' text."""
+    seconds = _float(text)
+    if seconds is not None and abs(seconds) < _LATEST_S:
+        whole = math.trunc(seconds)
+        return whole * 1000 + _rounded((seconds - whole) * 1000)
+    parts = _RFC3339.fullmatch(text)
+    moment_ms = _moment_ms(parts) if parts else None
+    if moment_ms is None:
+        raise ValueError(f'cannot parse "{text}" to a valid timestamp')
+    return moment_ms
+
+
+def duration_ms(text: str) -> int:
+    """Float seconds or a duration such as 1h30m; below a millisecond is cut off. Raises ValueError as `time_ms`."""
+    seconds = _float(text)
+    if seconds is not None and not math.isnan(seconds):
+        if abs(seconds) > _LONGEST_S:
+            raise ValueError(f'cannot parse "{text}" to a valid duration. It overflows int64')
+        # nanoseconds first, as Prometheus: 0.29 s are 290 ms, though 0.29 * 1000 is less
+        return int(seconds * 1e9) // 1_000_000 if seconds >= 0 else -1
+    parts = _DURATION.fullmatch(text)
+    if text == "0" or (text and parts):
+        ms = sum(int(count or 0) * unit for count, unit in zip(parts.groups(), _UNITS_MS, strict=True)) if parts else 0
+        if ms <= _LONGEST_S * 1000:
+            return ms
+    raise ValueError(f'cannot parse "{text}" to a valid duration')
+
+
+def _float(text: str) -> float | None:
+    if "_" in text or text != text.strip():
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _rounded(value: float) -> int:
+    return int(math.copysign(math.floor(abs(value) + 0.5), value))
+
+
+def _moment_ms(parts: re.Match[str]) -> int | None:
+    year, month, day, hour, minute, second = (int(parts[k]) for k in range(1, 7))
+    away = timedelta(hours=int(parts[9] or 0), minutes=int(parts[10] or 0))
+    try:
+        zone = timezone(-away if parts[8] == "-" else away)
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=zone)
+    except ValueError:
+        return None
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return since // timedelta(milliseconds=1) + int((parts[7] or "").ljust(3, "0")[:3])
+
+
+def _named(name: str, read: Callable[[str], int], text: str) -> int:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise BadParameter(name, str(error)) from error
+
+
+def _optional_time(form: Form, name: str, default_ms: int) -> int:
+    text = form.get(name)
+    if not text:
+        return default_ms
+    if text in _FOREVER:
+        return _FOREVER[text]
+    try:
+        return time_ms(text)
+    except ValueError as error:
+        raise BadParameter(name, f"invalid time value for '{name}': {error}") from error
+
+
+def _timeout_ms(form: Form) -> int | None:
+    text = form.get("timeout")
+    return max(1, _named("timeout", duration_ms, text)) if text else None
+
+
+def _known(form: Form) -> None:
+    # an answer made with another lookback would be a wrong one
+    if form.get("lookback_delta"):
+        raise BadParameter("lookback_delta", "cannot be set per query here; it is query_engine.lookback_delta")
