@@ -104,7 +104,7 @@ def _varint(number: int) -> bytes:
 
 def _ask(node: Node, clock: ManualClock) -> None:
     source = node.source(1)
-    options = EngineOptions(300_000, 600_000, 100, Limits(), 0)
+    options = EngineOptions(300_000, 600_000, 100, Limits(), _WIDTH_MS, False)
     engine = QueryEngine(
         SummaryTier(node.engine, lambda: (), False),
         HeadTier(source, node.head, node.progress, clock, 3_600_000, False),

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from asap_project.config.derived import data_dir, kept, scraped
 from asap_project.config.schema import Config
 from asap_project.ticker import Ticker
+from asap_project.warm import warm
 from ingest.apps import IngestConfig
 from ingest.ha import HaLabels, ReplicaPairs
 from ingest.limits import LabelLimits
@@ -96,6 +97,7 @@ def start(config: Config) -> Running:
 
     Raises PrecomputeError where the data on disk or an aggregation does not allow it.
     """
+    warm()
     clock, registry, metadata = SystemClock(), CollectorRegistry(), MetricMetadata()
     aggregations = tuple(aggregations_of(config))
     store = CachedStore(DatabaseStore(), _SUMMARY_CACHE_BYTES)
@@ -173,10 +175,10 @@ def query_engine(config: Config, node: Node, upstream: Upstream | None) -> Query
     source = node.source(options.threads)
     head = HeadTier(source, node.head, node.progress, clock, config.head.retention, upstream is not None)
     summary = SummaryTier(node.engine, lambda: node.progress().holes, upstream is not None)
-    width_ms = config.engine.minibatch.window_size if options.alignment == "nearest" else 0
     engine_options = EngineOptions(
-        options.lookback_delta, options.timeout, options.max_depth, Limits(options.max_samples), width_ms
-    )
+        options.lookback_delta, options.timeout, options.max_depth, Limits(options.max_samples),
+        config.engine.minibatch.window_size, options.alignment == "nearest",
+    )  # fmt: skip
     return QueryEngine(
         summary, head, upstream, source, node.engine.aggregations, node.engine.sealed_ms, engine_options, clock
     )

@@ -46,8 +46,10 @@ class EngineOptions:
     timeout_ms: int
     max_depth: int
     limits: Limits
-    align_to_ms: int
-    """0: strict; else the pane width that whole queries are moved down to."""
+    window_ms: int
+    """The default pane width."""
+    nearest: bool
+    """`alignment`: whether whole queries are moved down to a multiple of it."""
 
 
 class QueryEngine:
@@ -186,15 +188,15 @@ class QueryEngine:
             {str(STATISTICS[c.requirement.node.op].bound) for c in planned.covered} if "summary" in tiers else set()
         )
         bound = ", ".join(sorted(bounds - {"exact"})) or "exact"
-        sealed_ms = self._sealed_ms()
-        open_ = "head" in tiers and int(steps.times.max()) > sealed_ms
-        return f"{bound}; not sealed after {clock_text(sealed_ms)}" if open_ else bound
+        sealed_ms = last_end(self._sealed_ms(), self._options.window_ms)
+        unsealed = "head" in tiers and int(steps.times.max()) > sealed_ms
+        return f"{bound}; not sealed after {clock_text(sealed_ms)} UTC" if unsealed else bound
 
     def _aligned(self, steps: Steps) -> tuple[Steps, tuple[str, ...]]:
         """The steps moved down as a whole, where `alignment: nearest` asks for it, and the word that says so."""
-        width_ms = self._options.align_to_ms
-        if not width_ms:
+        if not self._options.nearest:
             return steps, ()
+        width_ms = self._options.window_ms
         last_ms = min(int(steps.times[0]), self._sealed_ms()) if len(steps.times) == 1 else int(steps.times[0])
         moved_ms = int(steps.times[0]) - last_end(last_ms, width_ms)
         if not moved_ms:

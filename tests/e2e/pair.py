@@ -11,7 +11,16 @@ from tests.e2e.talking import instant, points, seconds
 from tests.running import Program, asap, free_port, poll_until, prometheus
 
 EXTERNAL = {"site": "here"}
-LATENESS_MS = 2000
+METRICS = (
+    "up",
+    "shop_temperature_celsius",
+    "shop_requests_total",
+    "shop_odd",
+    "shop_flapping",
+    "shop_new_total",
+    "process_cpu_seconds_total",
+    "process_resident_memory_bytes",
+)
 CONFIG = {
     "engine": {"minibatch": {"window_size": "1s", "allowed_lateness": "2s", "max_reach": "6m"}},
     "aggregations": [
@@ -47,8 +56,8 @@ class Pair:
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((metric + "{", metric + " ")))
 
     def await_all(self, t_ms: int, range_s: int = 30, timeout_s: float = 30) -> None:
-        """Until ASAP has received every sample of `(t - range, t]` that Prometheus has."""
-        query = f'sum(count_over_time({{job=~".+"}}[{range_s}s]))'
+        """Until ASAP has received every sample of METRICS in `(t - range, t]` that Prometheus has."""
+        query = " + ".join(f"sum(count_over_time({metric}[{range_s}s]))" for metric in METRICS)
 
         def all_there() -> bool:
             theirs = points(instant(self.prometheus, query, t_ms))
