@@ -22,7 +22,7 @@ help:
 	@echo "make test    all tests                          (some: make test ARGS='tests/asap_project -k config')"
 	@echo "make check   ruff, mypy and the rules of imports, in seconds"
 	@echo "make bench   measure beside Prometheus and VictoriaMetrics (SCALE=full: 189,000 series)"
-	@echo "make docs    write docs/options.md"
+	@echo "make docs    write docs/options.md and docs/metrics.md"
 	@echo "make clean   remove .venv and caches; data stays"
 
 run: $(KERNELS)
@@ -43,6 +43,8 @@ docs: $(RUNTIME)
 	@mkdir -p docs
 	$(PY) manage.py options --format markdown > docs/options.md.new
 	mv docs/options.md.new docs/options.md
+	$(PY) manage.py metrics > docs/metrics.md.new
+	mv docs/metrics.md.new docs/metrics.md
 
 bench: $(DEV) $(KERNELS)
 	$(PY) -m tests.bench.run $(if $(SCALE),--scale $(SCALE)) $(ARGS)

@@ -149,7 +149,8 @@ class Node:
         self._rebuilt.set()
         took_s = self.clock.monotonic_s() - begun_s
         held, series = self.head.samples(), len(self.head.table)
-        logger.info("%d samples of %d series are in the head after %.1f s", held, series, took_s)
+        if held:
+            logger.info("%d samples of %d series are in the head after %.1f s", held, series, took_s)
 
     def _beat(self) -> None:
         while not self._stopped.wait(_HEARTBEAT_S):

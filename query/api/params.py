@@ -157,7 +157,7 @@ def duration_ms(text: str) -> int:
 
 
 def _float(text: str) -> float | None:
-    if "_" in text or text != text.strip():
+    if "_" in text or text != text.strip() or not text.isascii():
         return None
     try:
         return float(text)

@@ -62,6 +62,13 @@ class Connections:
             raise
         self._give_back(connection) if reusable else connection.close()
 
+    def close(self) -> None:
+        """Close those that carry no request now."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
     def _send(
         self, connection: http.client.HTTPConnection, method: str, target: str, body: bytes | None,
         headers: Mapping[str, str], timeout_s: float,

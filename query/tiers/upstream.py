@@ -55,6 +55,10 @@ class Upstream:
         timeout_ms = min(timeout_ms, self._timeout_ms)
         return self._request("GET", f"/api/v1/{path}", parameters, headers, timeout_ms)
 
+    def close(self) -> None:
+        """Close the connections that are kept open; it is not asked afterwards."""
+        self._connections.close()
+
     def _request(
         self, method: str, path: str, parameters: Parameters, headers: Mapping[str, str], timeout_ms: int
     ) -> Forwarded:
@@ -75,6 +79,8 @@ class Upstream:
     def _forwarded(self, reply: Reply, deadline_s: float) -> Forwarded:
         if 300 <= reply.status < 400:
             raise UpstreamDown(f"the upstream {self.name} sends us elsewhere, to {reply.location}; set that as its URL")
+        if not 200 <= reply.status < 600:
+            raise UpstreamDown(f"the upstream {self.name} answered with the unknown status {reply.status}")
         body = bytearray()
         while piece := reply.read(_READ_BYTES, self._left_s(deadline_s)):
             body += piece

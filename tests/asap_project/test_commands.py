@@ -26,6 +26,11 @@ def test_the_options_page_is_fresh() -> None:
     assert page == as_markdown(settings.ASAP), "run `make docs`"
 
 
+def test_the_metrics_page_is_fresh(tmp_path: Path) -> None:
+    done = run([*MANAGE, "metrics"], tmp_path)
+    assert done.stdout == (ROOT / "docs" / "metrics.md").read_text("utf-8"), "run `make docs`"
+
+
 def test_options_prints_every_option_with_value_source_and_default() -> None:
     text = as_text(settings.ASAP)
     assert all(f"{item.option.key} = " in text for item in settings.ASAP.settings)

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from django.db import connections
+from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from precompute.models import SummaryPack
 from precompute.stores.base import PACK_PANES, StoreError, SummaryStore
-from precompute.stores.cached import CachedStore
+from precompute.stores.cached import CachedStore, PieceCache
 from precompute.stores.database import DatabaseStore
 from precompute.stores.memory import MemoryStore
 from precompute.summaries import FAILED, HOLE, Summary, between, pack
@@ -376,6 +377,27 @@ def test_the_cache_stays_within_its_bytes_and_its_answers_are_the_databases(sqli
         assert store.cache_bytes() <= max_bytes
         store.drop("a", FOREVER[1])
         assert store.cache_bytes() == 0
+
+
+def test_what_was_just_committed_or_read_is_answered_without_the_database(sqlite_alias: str) -> None:
+    SummaryPack.objects.using(sqlite_alias).all().delete()
+    store = CachedStore(DatabaseStore(sqlite_alias), 10**9)
+    store.commit([("a", panes(n, n)) for n in range(1, 10)])
+    again = CachedStore(DatabaseStore(sqlite_alias), 10**9)
+    held(again)
+    for reader in (store, again):
+        with CaptureQueriesContext(connections[sqlite_alias]) as queries:
+            assert same(held(reader), singles(1, 9))
+            reader.seal("a", FOREVER[1])
+            reader.drop("a", 0)
+        assert not queries.captured_queries
+
+
+def test_a_piece_that_two_readers_loaded_counts_once() -> None:
+    cache, piece = PieceCache(10**9), panes(1, 1)
+    cache.put(7, piece)
+    cache.put(7, panes(1, 1))
+    assert cache.size_bytes == piece.size_bytes()
 
 
 def test_a_database_that_is_gone_is_a_store_error(tmp_path: Path, sqlite_alias: str) -> None:

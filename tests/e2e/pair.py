@@ -11,6 +11,9 @@ from tests.e2e.talking import instant, points, seconds
 from tests.running import Program, asap, free_port, poll_until, prometheus
 
 EXTERNAL = {"site": "here"}
+FLUSH = "--storage.remote.flush-deadline=1s"
+"""How long a Prometheus that stops tries to send to an ASAP that is gone already."""
+
 METRICS = (
     "up",
     "shop_temperature_celsius",
@@ -92,7 +95,7 @@ def pair(binary: str, folder: Path, shop: str, port: int | None = None) -> Itera
     whole = {**CONFIG, "query_engine": {"http_port": port}}
     with asap(folder / "asap", whole) as ours:
         jobs = {"shop": shop, "asap": f"127.0.0.1:{port}", "prometheus": "127.0.0.1:__PORT__"}
-        with prometheus(binary, folder / "prometheus", prometheus_config(ours.url, jobs)) as theirs:
+        with prometheus(binary, folder / "prometheus", prometheus_config(ours.url, jobs), FLUSH) as theirs:
             yield Pair(ours, theirs)
 
 

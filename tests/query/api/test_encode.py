@@ -69,10 +69,27 @@ def test_it_works() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(1, "1"), (-0.0, "-0"), (0.1, "0.1"), (1e-5, "0.00001"), (1.5e-6, "0.0000015"), (9.99e-7, "9.99e-07"), (1e16, "10000000000000000"),
-     (1.25e17, "125000000000000000"), (1e21, "1e+21"), (1.5e300, "1.5e+300"), (5e-324, "5e-324"), (NAN, "NaN"), (INF, "+Inf"), (-INF, "-Inf"),
-     (123456.789, "123456.789"), (-3.0, "-3"), (2**53 + 2, "9007199254740994"), (9.999999999999999e20, "999999999999999900000")],
-)  # fmt: skip
+    [
+        (1, "1"),
+        (-0.0, "-0"),
+        (0.1, "0.1"),
+        (1e-5, "0.00001"),
+        (1.5e-6, "0.0000015"),
+        (9.99e-7, "9.99e-07"),
+        (1e16, "10000000000000000"),
+        (1.25e17, "125000000000000000"),
+        (1e21, "1e+21"),
+        (1.5e300, "1.5e+300"),
+        (5e-324, "5e-324"),
+        (NAN, "NaN"),
+        (INF, "+Inf"),
+        (-INF, "-Inf"),
+        (123456.789, "123456.789"),
+        (-3.0, "-3"),
+        (2**53 + 2, "9007199254740994"),
+        (9.999999999999999e20, "999999999999999900000"),
+    ],
+)
 def test_values_are_written_as_go_does(value: float, text: str) -> None:
     assert value_texts([value]) == [text]
     assert go_float(value) == text
@@ -170,5 +187,7 @@ def test_large_answers_are_written_in_tiles_that_join(monkeypatch: pytest.Monkey
 
 def test_an_error_has_prometheus_shape() -> None:
     assert json.loads(encode.failure("bad_data", 'é "x"')) == {
-        "status": "error", "errorType": "bad_data", "error": 'é "x"',
-    }  # fmt: skip
+        "status": "error",
+        "errorType": "bad_data",
+        "error": 'é "x"',
+    }

@@ -55,30 +55,50 @@ def test_a_time_is_float_seconds_or_rfc_3339(text: str, ms: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "now", "NaN", "Inf", "-inf", "1e300", "1_000", " 1", "2015-07-01", "2015-07-01 20:10:51", "2015-13-01T20:10:51Z",
-     "2015-07-01T20:10:51", "2015-07-01T20:10:51+99:00", "0x10", "٣"],
-)  # fmt: skip
+    [
+        "",
+        "now",
+        "NaN",
+        "Inf",
+        "-inf",
+        "1e300",
+        "1_000",
+        " 1",
+        "2015-07-01",
+        "2015-07-01 20:10:51",
+        "2015-13-01T20:10:51Z",
+        "2015-07-01T20:10:51",
+        "2015-07-01T20:10:51+99:00",
+        "0x10",
+        "٣",
+        "٣015-07-01T20:10:51Z",
+    ],
+)
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="to a valid timestamp"):
-        time_ms(text) if text != "٣" else time_ms("٣-01-01T00:00:00Z")
+        time_ms(text)
 
 
 @pytest.mark.parametrize(
     ("text", "ms"),
-    [("15", 15_000), ("0.29", 290), ("1e-3", 1), ("0", 0), ("5m", 300_000), ("1h30m", 5_400_000), ("1d2h3m4s5ms", 93_784_005),
-     ("1y2w", 32_745_600_000), ("0s", 0)],
-)  # fmt: skip
+    [
+        ("15", 15_000),
+        ("0.29", 290),
+        ("1e-3", 1),
+        ("0", 0),
+        ("5m", 300_000),
+        ("1h30m", 5_400_000),
+        ("1d2h3m4s5ms", 93_784_005),
+        ("1y2w", 32_745_600_000),
+        ("0s", 0),
+    ],
+)
 def test_a_duration_is_float_seconds_or_units(text: str, ms: int) -> None:
     assert duration_ms(text) == ms
 
 
-@pytest.mark.parametrize(
-    "text", ["", "m", "5", "1.5h", "5m1h", "-5m", "NaN", "1e300", "Inf", "999y", "1_0", "5 m", "٣s"]
-)
+@pytest.mark.parametrize("text", ["", "m", "1.5h", "5m1h", "-5m", "NaN", "1e300", "Inf", "999y", "1_0", "5 m", "٣s"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    if text == "5":
-        assert duration_ms(text) == 5_000
-        return
     with pytest.raises(ValueError, match="to a valid duration"):
         duration_ms(text)
 
@@ -105,12 +125,15 @@ def test_no_text_leaves_the_range_of_times(text: str) -> None:
         ({"limit": "-1"}, 'invalid parameter "limit": limit must be non-negative'),
         (
             {"end": "11001", "step": "1"},
-            "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)",
+            "exceeded maximum resolution of 11,000 points per timeseries. "
+            "Try decreasing the query resolution (?step=XX)",
         ),
-        ({"lookback_delta": "1m"}, 'invalid parameter "lookback_delta": cannot be set per query here; '
-         "it is query_engine.lookback_delta"),
+        (
+            {"lookback_delta": "1m"},
+            'invalid parameter "lookback_delta": cannot be set per query here; it is query_engine.lookback_delta',
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_range_parameter_is_named(changed: dict[str, str], message: str) -> None:
     with pytest.raises(BadParameter) as refused:
         range_params(form(**{**RANGE, **changed}), 11_000)
