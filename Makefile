@@ -11,7 +11,7 @@ RUNTIME  := $(VENV)/.installed-runtime
 DEV      := $(VENV)/.installed-dev
 KERNELS  := $(VENV)/.compiled-kernels
 # The kernels are compiled again when a file that holds one has changed.
-COMPILED := $(shell grep -rl --include='*.py' -E '@(nb\.|numba\.)?njit|@(nb\.|numba\.)?vectorize|@intrinsic' precompute ingest query)
+COMPILED := $(shell grep -rl --include='*.py' -E '@(kernel|inlined|intrinsic)\b' precompute ingest query)
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo test check docs bench clean

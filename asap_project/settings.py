@@ -40,7 +40,7 @@ REST_FRAMEWORK = {
 }
 
 CELERY_TASK_ALWAYS_EAGER = ASAP.config.mode == "single-node"
-CELERY_TASK_EAGER_PROPAGATES = True
+CELERY_TASK_EAGER_PROPAGATES = False
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_BROKER_URL = ASAP.config.redis.broker_url or "memory://localhost/"  # never asked
 CELERY_TIMEZONE = "UTC"

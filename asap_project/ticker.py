@@ -2,7 +2,7 @@
 
 import threading
 
-from django.db import connection
+from django.db import close_old_connections, connection
 
 from ingest.sources.base import Pace
 from precompute.clock import Clock
@@ -35,5 +35,6 @@ class Ticker:
         connection.close()
 
     def _kick(self) -> None:
+        close_old_connections()
         self._intake.heartbeat()
         tick.delay()

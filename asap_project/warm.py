@@ -25,12 +25,16 @@ from precompute.evaluate.aggregate import OPERATORS
 from precompute.evaluate.limits import Limits
 from precompute.kernels.selectors import RANGE_FUNCTIONS
 from precompute.labels import canonical_bytes
+from precompute.metadata import MetricMetadata
 from precompute.node import Node, NodeSettings
 from precompute.sinks import DirectSink
 from precompute.sketches.registry import ACCUMULATORS
 from precompute.stores.memory import MemoryStore
+from query.answers import Answer, Forwarded
+from query.api.encode import answer
 from query.engine import EngineOptions, QueryEngine
 from query.promql.parse import parse
+from query.series import ALWAYS, SeriesQueries
 from query.tiers.head import HeadTier
 from query.tiers.summary import SummaryTier
 
@@ -102,6 +106,12 @@ def _varint(number: int) -> bytes:
     return bytes(out) + bytes((number,))
 
 
+def _encode(made: Answer | Forwarded) -> None:
+    """Write an answer as JSON; without an upstream none is forwarded."""
+    assert isinstance(made, Answer)
+    answer(made)
+
+
 def _ask(node: Node, clock: ManualClock) -> None:
     source = node.source(1)
     options = EngineOptions(300_000, 600_000, 100, Limits(), _WIDTH_MS, False)
@@ -117,5 +127,6 @@ def _ask(node: Node, clock: ManualClock) -> None:
     texts += ["warm / warm > 0", 'sum(warm{k=~"1.*"}) / count(warm)', "-warm", "2 * sum(rate(warm[1m]))"]
     for text in texts:
         for end_ms in (sealed_ms, sealed_ms + 1):
-            engine.instant(text, end_ms, None, {})
-            engine.range(text, end_ms - 3 * _WIDTH_MS, end_ms, _WIDTH_MS, None, {})
+            _encode(engine.instant(text, end_ms, None, {}))
+            _encode(engine.range(text, end_ms - 3 * _WIDTH_MS, end_ms, _WIDTH_MS, None, {}))
+    SeriesQueries(node.index, node.head, MetricMetadata()).series((), *ALWAYS)

@@ -46,13 +46,18 @@ from query.tiers.upstream import Upstream
 VERSION = "0.1.0"
 
 _SUMMARY_CACHE_BYTES = 512 << 20
+_SOURCES_END_S = 3.0
+"""How long a stop waits for all sources together."""
 
 
 class Running:
     """A node with its sources and its ticker."""
 
-    def __init__(self, node: Node, writer: Writer, sources: list[Source], ticker: Ticker) -> None:
+    def __init__(
+        self, node: Node, writer: Writer, sources: list[Source], ticker: Ticker, upstream: Upstream | None
+    ) -> None:
         self._node, self._writer, self._sources, self._ticker = node, writer, sources, ticker
+        self._upstream = upstream
         self._threads: list[threading.Thread] = []
         self._starting = threading.Thread(target=self._begin, name="asap-start")
 
@@ -74,10 +79,13 @@ class Running:
         """Summarise what is sealed once more, then close everything."""
         self.stop_accepting()
         self._starting.join()
+        until_s = self._node.clock.monotonic_s() + _SOURCES_END_S
         for thread in self._threads:
-            thread.join(timeout=3)
+            thread.join(max(0.0, until_s - self._node.clock.monotonic_s()))
         self._ticker.stop()
         self._node.shutdown()
+        if self._upstream is not None:
+            self._upstream.close()
 
     def _write(self, columns: SeriesColumns) -> Outcome:
         return self._writer.write("scrape", columns)
@@ -113,10 +121,11 @@ def start(config: Config) -> Running:
     cast(IngestConfig, apps.get_app_config("ingest")).remote_write = receiver
     for collector in (NodeCollector(node), ProcessCollector(registry=None)):
         registry.register(collector)
-    cast(QueryConfig, apps.get_app_config("query")).parts = query_parts(config, node, metadata, registry)
+    parts = query_parts(config, node, metadata, registry)
+    cast(QueryConfig, apps.get_app_config("query")).parts = parts
     minibatch = config.engine.minibatch
     ticker = Ticker(node.intake, minibatch.window_size, minibatch.allowed_lateness, clock)
-    running = Running(node, writer, _sources(config, node, metadata, metrics), ticker)
+    running = Running(node, writer, _sources(config, node, metadata, metrics), ticker, parts.upstream)
     running.start()
     return running
 

@@ -113,7 +113,7 @@ class Head:
         if used >= self.max_bytes:
             raise Rejected(f"the head holds {used} bytes; head.max_bytes is {self.max_bytes}", retry_after_s=30)
         if counts[kernel.SLOTS] > len(self._columns.dt) - _SPARE_SAMPLES // 2:
-            raise Rejected("the head's memory is free only in chunks of other sizes; raise head.max_bytes", retry_after_s=30)
+            raise Rejected("the head's memory is free in chunks of other sizes only: raise head.max_bytes", 30)
 
     def _grow(self, series: int) -> None:
         if series > len(self._columns.tail):

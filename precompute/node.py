@@ -75,8 +75,8 @@ class Node:
             self.intake, self.source(settings.engine_threads), store, aggregations, self._engine_limits(), clock
         )
         self._stopped, self._rebuilt = threading.Event(), threading.Event()
-        self._rebuilding = threading.Thread(target=self._rebuild, name="asap-rebuild")
-        self._beats = threading.Thread(target=self._beat, name="asap-heartbeat")
+        self._rebuilding = threading.Thread(target=self._rebuild, name="asap-rebuild", daemon=True)
+        self._beats = threading.Thread(target=self._beat, name="asap-heartbeat", daemon=True)
 
     def source(self, threads: int) -> HeadSource:
         """A reader of the head that uses up to `threads` threads."""

@@ -110,7 +110,7 @@ class QueryEngine:
         planned = plan(expr, self._aggregations, self._options.lookback_ms)
         parts: list[tuple[str, Bool, Value]] = []
         left = np.ones(len(steps.times), np.bool_)
-        if planned.from_summaries:
+        if planned.from_summaries and not self._head.holds_histograms(expr):
             left &= ~self._from_summaries(planned, steps, budget, parts)
         if left.any():
             why = self._from_head(expr, steps, left, budget, parts)
@@ -165,7 +165,10 @@ class QueryEngine:
             at = left.copy()
             at[left] = good
             covered = Steps(asked.times[good], steps.start_ms, steps.end_ms)
-            parts.append(("head", at, self._head.evaluate(expr, covered, self._options.lookback_ms, budget)))
+            value = self._head.evaluate(expr, covered, self._options.lookback_ms, budget)
+            if not self._head.still_held(expr, covered, self._options.lookback_ms):
+                return self._from_head(expr, steps, left, budget, parts)
+            parts.append(("head", at, value))
         left[left] = ~good
         return why
 

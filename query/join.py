@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from precompute.evaluate.values import Frame, Scalar, Text, Value, Vector
+from precompute.evaluate.values import Frame, Scalar, Text, Value, Vector, common_symbols
 from precompute.samples import Bool
 
 
@@ -25,7 +25,7 @@ def join_steps(parts: Sequence[tuple[Bool, Value]], steps: int) -> Value:
 
 def _join_vectors(parts: Sequence[tuple[Bool, Vector]], steps: int) -> Vector:
     names = tuple(sorted({name for _, v in parts for name in v.frame.names}))
-    symbols = parts[0][1].frame.symbols
+    symbols = common_symbols([v.frame for _, v in parts])
     codes = np.concatenate([v.frame.spread(names, symbols) for _, v in parts])
     frame, row = Frame(names, codes, symbols).groups()
     values, present = np.zeros((len(frame), steps)), np.zeros((len(frame), steps), np.bool_)

@@ -62,6 +62,9 @@ class ScrapeSource:
         self._stopped.set()
 
     def _keep(self, target: "Target", write: Write) -> None:
+        """Once at the start, so that there is something to ask for; then on the target's own grid."""
+        if not self._stopped.is_set():
+            target.scrape(self._clock.now_ms(), write)
         for due_ms in target.pace.beats(self._stopped):
             now_ms = self._clock.now_ms()
             target.scrape(due_ms if 0 <= now_ms - due_ms <= _JITTER_MS else now_ms, write)

@@ -6,7 +6,7 @@ import numpy as np
 
 from precompute.errors import ExecutionError, Unsupported
 from precompute.evaluate.expr import COMPARISONS, Binary, Matching
-from precompute.evaluate.values import Frame, Scalar, Value, Vector
+from precompute.evaluate.values import Frame, Scalar, Value, Vector, common_symbols
 from precompute.kernels.labels import group_rows
 from precompute.labels import METRIC_NAME
 from precompute.samples import F64, I32, I64, Bool
@@ -63,7 +63,7 @@ def _pairs(matching: Matching, left: Vector, right: Vector) -> tuple[I64, I64]:
     """Rows of both sides with equal signatures. Raises ExecutionError where a signature is not unique at a step."""
     names = tuple(sorted(set(left.frame.names) | set(right.frame.names)))
     wanted = [n for n in names if (n in matching.labels) == matching.on and (matching.on or n != METRIC_NAME)]
-    symbols = left.frame.symbols
+    symbols = common_symbols((left.frame, right.frame))
     codes = np.concatenate((left.frame.spread(wanted, symbols), right.frame.spread(wanted, symbols)))
     signature, _ = group_rows(np.ascontiguousarray(codes))
     mine, theirs = signature[: len(left)], signature[len(left) :]

@@ -140,7 +140,8 @@ class Binary:
 
     def __str__(self) -> str:
         word = " bool" if self.bool_ else ""
-        return f"({self.left} {self.op}{word}{self.matching} {self.right})"
+        left = f"({self.left})" if self.op == "^" and str(self.left).startswith("-") else str(self.left)
+        return f"({left} {self.op}{word}{self.matching} {self.right})"
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,8 @@ def number_text(value: float) -> str:
         return "NaN"
     if value in (float("inf"), float("-inf")):
         return "+Inf" if value > 0 else "-Inf"
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+    whole = value == int(value) and abs(value) < 1e15 and (value or not str(value).startswith("-"))
+    return str(int(value)) if whole else repr(value)
 
 
 def duration_text(ms: int) -> str:
@@ -216,10 +218,18 @@ def quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
+_NOT_METRICS = frozenset((
+    "on", "ignoring", "bool", "atan2", "group_left", "group_right", "by", "without", "and", "or", "unless",
+    "offset", "start", "end", "inf", "nan", "anchored", "smoothed",
+))  # fmt: skip
+"""Words of the language, which a metric name must not look like; in any case of letters."""
+
+
 def plain_metric(name: str) -> bool:
     """Whether a metric name can stand without quotes."""
-    return name.isascii() and name.replace(":", "_").isidentifier()
+    return name.isascii() and name.replace(":", "_").isidentifier() and name.lower() not in _NOT_METRICS
 
 
 def _label(name: str) -> str:
-    return name if name.isascii() and name.isidentifier() else quoted(name)
+    plain = name.isascii() and name.isidentifier() and name.lower() not in _NOT_METRICS
+    return name if plain else quoted(name)

@@ -73,6 +73,12 @@ class Frame:
         return np.lexsort(ranked.T[::-1])
 
 
+def common_symbols(frames: Sequence[Frame]) -> SymbolTable:
+    """The table that all frames share, else a new one to translate into: the head's own is for ingest alone to add to."""
+    first = frames[0].symbols
+    return first if all(frame.symbols is first for frame in frames) else SymbolTable()
+
+
 @dataclass(frozen=True)
 class Vector:
     """An instant vector at each step: values float64[n, s], present bool[n, s] (where false, values mean nothing).

@@ -1,10 +1,11 @@
 """Arithmetic that must come out as PromQL's: compensated sums and the quantile of sorted values."""
 
 import numpy as np
-from numba import njit
+
+from precompute.kernels import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def add(x, total, comp):
     """Neumaier's compensated sum, one step: new (total, comp). An infinite total drops its compensation.
 
@@ -18,7 +19,7 @@ def add(x, total, comp):
     return t, comp + ((x - t) + total)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def quantile_sorted(phi, values, n):
     """PromQL's quantile of values[:n], sorted with NaN smallest: linear between the two neighbours."""
     if n == 0 or np.isnan(phi):
@@ -34,7 +35,7 @@ def quantile_sorted(phi, values, n):
     return values[int(lower)] * (1 - weight) + values[int(upper)] * weight
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def sort_nan_first(values, n):
     """Sort values[:n] in place, NaN smallest, as PromQL does before it takes a quantile."""
     nans = 0
@@ -46,7 +47,7 @@ def sort_nan_first(values, n):
     values[nans:n].sort()
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def mean(values, lo, hi):
     """PromQL's mean of values[lo:hi]: compensated sum over count, incremental once the sum overflows."""
     total = values[lo]

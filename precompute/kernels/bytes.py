@@ -4,9 +4,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from precompute.kernels import inlined, kernel
 
 _PRIME_A = np.uint64(0x9E3779B97F4A7C15)
 _PRIME_B = np.uint64(0xD6E8FEB86659FD93)
@@ -34,13 +36,13 @@ load_u64 = _loader(ir.IntType(64), types.uint64)
 load_f64 = _loader(ir.DoubleType(), types.float64)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@inlined
 def _mix(h, word):
     h = (h ^ word) * _PRIME_A
     return h ^ (h >> np.uint64(29))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def hash_run(buf, start, length, seed):
     """Seeded 64-bit hash of buf[start:start+length]; the same on every machine."""
     h = _mix(np.uint64(seed) + _PRIME_B, np.uint64(length))
@@ -61,7 +63,7 @@ def hash_run(buf, start, length, seed):
     return h ^ (h >> np.uint64(32))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def hash_runs(buf, start, length, seed):
     """Hashes uint64[n] of n runs of `buf`."""
     out = np.empty(len(start), np.uint64)
@@ -70,7 +72,7 @@ def hash_runs(buf, start, length, seed):
     return out
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def same_run(a, a_start, b, b_start, length):
     """Whether two runs of `length` bytes are equal."""
     at = 0
@@ -85,7 +87,7 @@ def same_run(a, a_start, b, b_start, length):
     return True
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def find_runs(slots, known_runs, hashes, starts, lengths, arena, buf, start, length, seed):
     """Index of each run of `buf` among the known runs, -1 where it is none of them.
 
@@ -111,7 +113,7 @@ def find_runs(slots, known_runs, hashes, starts, lengths, arena, buf, start, len
     return out
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def place_runs(slots, hashes, first, count):
     """Put known runs `first` to `count - 1` into the table; there must be room."""
     mask = np.uint64(len(slots) - 1)
@@ -122,7 +124,7 @@ def place_runs(slots, hashes, first, count):
         slots[slot] = run
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def gather_runs(arena, starts, lengths, picks, out, out_starts):
     """Copy the picked runs of `arena` one after another into `out`, at `out_starts` int64[n]."""
     for i in range(len(picks)):
@@ -132,7 +134,7 @@ def gather_runs(arena, starts, lengths, picks, out, out_starts):
             out[at + k] = arena[starts[run] + k]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def first_of_equal_runs(buf, start, length, seed):
     """For each of n runs of `buf` the index of the first run that equals it, int64[n]."""
     size = 16
@@ -154,7 +156,7 @@ def first_of_equal_runs(buf, start, length, seed):
     return out
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _field(buf, at, end, tag):
     """(length, start) of the field with this tag at `at`; its start is -1 where there is none that fits."""
     if at >= end or buf[at] != tag:
@@ -170,7 +172,7 @@ def _field(buf, at, end, tag):
     return np.int64(0), np.int64(-1)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def count_labels(buf, start, length):
     """How many labels each canonical run holds, int64[n]; -1 where the bytes are no such run."""
     out = np.zeros(len(start), np.int64)
@@ -193,7 +195,7 @@ def count_labels(buf, start, length):
     return out
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def label_spans(buf, start, length, labels):
     """(starts, lengths) int64[2 * labels] of names and values in turn, of all labels of n canonical runs.
 

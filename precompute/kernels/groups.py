@@ -1,15 +1,15 @@
 """Kernels of aggregations that no accumulator answers exactly: quantiles, and means whose sum overflows."""
 
 import numpy as np
-from numba import njit
 
+from precompute.kernels import kernel
 from precompute.kernels.arithmetic import mean
 
 _STEPS = 8
 """Steps gathered in one pass over the rows: as many values as a cache line holds."""
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def group_quantiles(values, present, group, groups, phi):
     """Exact φ-quantiles as PromQL takes them: float64[groups, s]; NaN for a group without values.
 
@@ -29,7 +29,7 @@ def group_quantiles(values, present, group, groups, phi):
     return out
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def group_means(values, present, group, groups):
     """PromQL's mean of each group at each step, float64[groups, s]; NaN for a group without values."""
     n, steps = values.shape
@@ -46,7 +46,7 @@ def group_means(values, present, group, groups):
     return out
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gather(values, present, group, groups, first, last, gathered):
     """Put the values of steps [first, last) group by group into `gathered` float64[_STEPS, n], a row a step.
 
@@ -69,7 +69,7 @@ def _gather(values, present, group, groups, first, last, gathered):
     return starts
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _quantile(values, phi):
     """The φ-quantile of `values`, which it reorders; NaN counts as smallest."""
     n = len(values)
@@ -91,7 +91,7 @@ def _quantile(values, phi):
     return _ranked(values, nans, lower) * (1 - weight) + _ranked(values, nans, upper) * weight
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _ranked(values, nans, k):
     """The value at rank k, the first `nans` of which are NaN (quickselect, median of three)."""
     if k < nans:

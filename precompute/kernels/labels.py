@@ -1,10 +1,11 @@
 """Kernels over label columns: one label of many series, and grouping by rows of value ids."""
 
 import numpy as np
-from numba import njit
+
+from precompute.kernels import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def label_columns(pairs, pair_off, sids, names):
     """Value ids int32[n, k] of the labels `names` int32[k] for `sids` int32[n]; 0 where absent.
 
@@ -22,7 +23,7 @@ def label_columns(pairs, pair_off, sids, names):
     return out
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def mark_names(pairs, pair_off, sids, seen):
     """Set seen[name id] for every label name that one of `sids` has; `seen` is bool[symbols]."""
     for i in range(len(sids)):
@@ -30,7 +31,7 @@ def mark_names(pairs, pair_off, sids, seen):
             seen[pairs[p, 0]] = True
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def group_rows(codes):
     """Number equal rows of `codes` int32[n, k] alike: group ids int32[n] in order of first sight,
     and the first row of each group int64[g]."""

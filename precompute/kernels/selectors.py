@@ -5,8 +5,8 @@ Common shapes: `sids` int32[n]; `times` int64[s] ascending, ms; results `out` fl
 """
 
 import numpy as np
-from numba import njit
 
+from precompute.kernels import inlined, kernel
 from precompute.kernels.arithmetic import add, mean, quantile_sorted, sort_nan_first
 from precompute.kernels.head import collect, most_held, newest
 
@@ -25,12 +25,12 @@ RANGE_FUNCTIONS = (
 ) = range(17)  # fmt: skip
 
 
-@njit(nogil=True, cache=True, inline="always")
+@inlined
 def _is_stale(x):
     return np.float64(x).view(np.int64) == _STALE_BITS
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def instant_values(h, sids, times, lookback_ms, out, present):
     """The newest value in `(time - lookback, time]` at each step, unless it is a staleness marker."""
     if len(times) == 1:
@@ -54,7 +54,7 @@ def instant_values(h, sids, times, lookback_ms, out, present):
                 present[i, step] = True
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def range_values(h, sids, times, range_ms, function, parameter, out, present):
     """A range function over `(time - range, time]` at each step; staleness markers are no samples.
 
@@ -81,7 +81,7 @@ def range_values(h, sids, times, range_ms, function, parameter, out, present):
                 out[i, step] = value
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _drop_stale(t_ms, values, n):
     kept = 0
     for k in range(n):
@@ -92,7 +92,7 @@ def _drop_stale(t_ms, values, n):
     return kept
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def window_value(function, t_ms, values, lo, hi, end_ms, range_ms, parameter, scratch):
     """(found, value) of one function over samples lo to hi - 1, of which there is at least one.
 
@@ -124,7 +124,7 @@ def window_value(function, t_ms, values, lo, hi, end_ms, range_ms, parameter, sc
     return True, np.sqrt(variance) if function == STDDEV else variance
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _extrapolated(function, t_ms, values, lo, hi, end_ms, range_ms):
     """rate, increase, delta: the difference, resets added back, extrapolated towards the window's edges."""
     if hi - lo < 2:
@@ -152,7 +152,7 @@ def _extrapolated(function, t_ms, values, lo, hi, end_ms, range_ms):
     return True, result * factor
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _last_two(function, t_ms, values, lo, hi):
     """irate, idelta: from the two newest samples."""
     if hi - lo < 2:
@@ -166,7 +166,7 @@ def _last_two(function, t_ms, values, lo, hi):
     return True, difference / ((t_ms[hi - 1] - t_ms[hi - 2]) / 1000)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _events(function, values, lo, hi):
     """How often the value changed, or fell."""
     events = 0
@@ -179,7 +179,7 @@ def _events(function, values, lo, hi):
     return float(events)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sum(values, lo, hi):
     total, comp = 0.0, 0.0
     for k in range(lo, hi):
@@ -187,7 +187,7 @@ def _sum(values, lo, hi):
     return total if np.isinf(total) else total + comp
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _extreme(smallest, values, lo, hi):
     best = values[lo]
     for k in range(lo, hi):
@@ -197,7 +197,7 @@ def _extreme(smallest, values, lo, hi):
     return best
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _variance(values, lo, hi):
     count, mean_, mean_c, aux, aux_c = 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(lo, hi):

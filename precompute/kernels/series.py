@@ -1,10 +1,11 @@
 """Kernels that ask which series there are, and read no values."""
 
 import numpy as np
-from numba import njit
+
+from precompute.kernels import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def mark_within(h, sids, start_ms, end_ms, kept):
     """kept bool[n]: whether series sids int32[n] has a sample with start_ms <= t <= end_ms.
 

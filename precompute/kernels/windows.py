@@ -1,10 +1,11 @@
 """Kernels over stretches of time."""
 
 import numpy as np
-from numba import njit
+
+from precompute.kernels import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def window_max(last, after, until):
     """Per window (after, until] of granule numbers the largest entry id; int64[p]."""
     out = np.zeros(len(after), np.int64)

@@ -7,9 +7,9 @@ column that its Column names.
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
 from precompute.errors import BlobError
+from precompute.kernels import kernel
 from precompute.samples import I64
 from precompute.sketches.base import Array, Column, State
 
@@ -40,6 +40,14 @@ def empty_columns(columns: Sequence[Column]) -> State:
     """A State of no rows."""
     names = {c.offsets for c in columns}
     return {c.name: np.zeros(1 if c.name in names else 0, c.dtype) for c in columns}
+
+
+def row_count(columns: Sequence[Column], state: State) -> int:
+    """Rows of a State, by its first column."""
+    first = columns[0]
+    names = {c.offsets for c in columns}
+    offsets = first.name if first.name in names else first.offsets
+    return len(state[offsets]) - 1 if offsets else len(state[first.name])
 
 
 def size_bytes(state: State) -> int:
@@ -79,7 +87,7 @@ def _joined_offsets(parts: Sequence[I64]) -> I64:
     return joined
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _take_runs(offsets: I64, flat: Array, picks: I64, picked: I64) -> Array:
     """Runs `picks` of `flat`; offsets int64[rows + 1], picked int64[len(picks) + 1]."""
     out = np.empty(picked[-1], flat.dtype)

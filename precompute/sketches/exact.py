@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from precompute.kernels import kernel
 from precompute.samples import F64, I32, I64, U8, Bool
 from precompute.sketches.base import Array, Column, State, Vectors
 
@@ -41,7 +41,7 @@ class Exact:
         return {c.name: a for c, a in zip(self.columns, merged, strict=True)}
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add(total: float, comp: float, value: float, value_comp: float) -> tuple[float, float]:
     """`total` plus `value`, each with its compensation. An infinite or NaN sum has none.
 
@@ -59,7 +59,7 @@ def _add(total: float, comp: float, value: float, value_comp: float) -> tuple[fl
     return t, comp + value_comp
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _saw(value: float) -> int:
     if np.isnan(value):
         return SAW_NAN
@@ -68,7 +68,7 @@ def _saw(value: float) -> int:
     return 0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _build_sum(values: F64, present: Bool, group: I32, shard: I32, groups: int) -> tuple[F64, F64, U8]:
     """Sum and compensation float64[groups, P], `saw` uint8[groups, P].
 
@@ -98,14 +98,14 @@ def _build_sum(values: F64, present: Bool, group: I32, shard: I32, groups: int) 
     return total, total_comp, saw
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fold_sums(total: F64, total_comp: F64, part: F64, part_comp: F64) -> None:
     for p in range(len(total)):
         total[p], total_comp[p] = _add(total[p], total_comp[p], part[p], part_comp[p])
         part[p], part_comp[p] = -0.0, 0.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _merge_sum(sums: F64, comps: F64, saw: U8, into: I64, n_rows: int) -> tuple[F64, F64, U8]:
     total = np.full(n_rows, -0.0)
     total_comp = np.zeros(n_rows)
@@ -117,7 +117,7 @@ def _merge_sum(sums: F64, comps: F64, saw: U8, into: I64, n_rows: int) -> tuple[
     return total, total_comp, total_saw
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _build_count(present: Bool, group: I32, groups: int) -> I64:
     n, panes = present.shape
     counts = np.zeros((groups, panes), np.int64)
@@ -127,7 +127,7 @@ def _build_count(present: Bool, group: I32, groups: int) -> I64:
     return counts
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _merge_count(counts: I64, into: I64, n_rows: int) -> tuple[I64]:
     total = np.zeros(n_rows, np.int64)
     for i in range(len(into)):
@@ -135,7 +135,7 @@ def _merge_count(counts: I64, into: I64, n_rows: int) -> tuple[I64]:
     return (total,)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _lower(a: float, b: float) -> float:
     """The smaller number; NaN only of two NaN; -0.0 below 0.0, so that order does not matter."""
     if np.isnan(a):
@@ -145,7 +145,7 @@ def _lower(a: float, b: float) -> float:
     return a
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _build_lowest(values: F64, present: Bool, group: I32, groups: int, sign: float) -> F64:
     """`sign` times the lowest of `sign` times the values: min for 1, max for -1; float64[groups, P]."""
     n, panes = values.shape
@@ -158,7 +158,7 @@ def _build_lowest(values: F64, present: Bool, group: I32, groups: int, sign: flo
     return np.where(np.isnan(lowest), np.nan, sign * lowest)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _merge_lowest(values: F64, into: I64, n_rows: int, sign: float) -> F64:
     lowest = np.full(n_rows, np.nan)
     for i in range(len(into)):

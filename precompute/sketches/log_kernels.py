@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from precompute.kernels import kernel
 from precompute.samples import F64, I32, I64, Bool
 
 U32 = npt.NDArray[np.uint32]
@@ -24,7 +24,7 @@ BLOCK_BITS = 6
 """Scratch counters are cleared and swept in blocks of 2^6."""
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def key_of(bits: int, top: int, per_octave: int, guess: I64, edge: I64) -> int:
     """Key of the float64 with these bits (int64)."""
     size = bits & 0x7FFFFFFFFFFFFFFF
@@ -48,7 +48,7 @@ def key_of(bits: int, top: int, per_octave: int, guess: I64, edge: I64) -> int:
     return key if bits >= 0 else -key
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def middle_of(key: int, top: int, per_octave: int, middle: F64) -> float:
     """The value that stands for a bucket; itself for NaN, the infinities and zero."""
     if key < -top - 1:
@@ -66,7 +66,7 @@ def middle_of(key: int, top: int, per_octave: int, middle: F64) -> float:
     return value if key > 0 else -value
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def by_target(into: I64, targets: int) -> tuple[I64, I64]:
     """Indices of `into` by target, in order within each, and where each target's run ends: [n], [targets + 1]."""
     ends = np.zeros(targets + 1, np.int64)
@@ -81,7 +81,7 @@ def by_target(into: I64, targets: int) -> tuple[I64, I64]:
     return order, ends
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count(slot: int, hits: int, counts: I64, touched: Bool, blocks: I64, used: int) -> int:
     """Add to a scratch counter and remember its block; the number of blocks in use."""
     counts[slot] += hits
@@ -93,7 +93,7 @@ def _count(slot: int, hits: int, counts: I64, touched: Bool, blocks: I64, used: 
     return used
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sweep(counts: I64, touched: Bool, blocks: I64, used: int, first_key: int, at: int, key: I32, hits: U32) -> int:
     """Write the counters that are not 0 as buckets from `at` on and clear them; where they end."""
     for block in np.sort(blocks[:used]):
@@ -108,7 +108,7 @@ def _sweep(counts: I64, touched: Bool, blocks: I64, used: int, first_key: int, a
     return at
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _room(key: I32, hits: U32, needed: int) -> tuple[I32, U32]:
     """The arrays, or longer copies with at least `needed` places."""
     if needed <= len(key):
@@ -119,7 +119,7 @@ def _room(key: I32, hits: U32, needed: int) -> tuple[I32, U32]:
     return key2, hits2
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sort_nan_first(a: F64) -> None:
     """Sort up to RAW_LIMIT values in place; every NaN becomes the same NaN."""
     for i in range(1, len(a)):
@@ -134,7 +134,7 @@ def _sort_nan_first(a: F64) -> None:
         a[i] = np.nan
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def build(
     values: F64, bits: I64, present: Bool, order: I64, ends: I64, top: int, per_octave: int, guess: I64, edge: I64
 ) -> tuple[I64, F64, F64, I64, F64, I64, I32, U32]:
@@ -178,7 +178,7 @@ def build(
     return n, low, high, raw_off, raw, key_off, key[: key_off[rows]].copy(), hits[: key_off[rows]].copy()
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def merge(
     n: I64, low: F64, high: F64, raw_off: I64, key_off: I64, key: I32, hits: U32, raw: F64, bits: I64,
     order: I64, ends: I64, top: int, per_octave: int, guess: I64, edge: I64,
@@ -215,7 +215,7 @@ def merge(
     return n2, low2, high2, raw_off2, raw2, key_off2, key2[: key_off2[rows]].copy(), hits2[: key_off2[rows]].copy()
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _at_rank(rank: int, low: float, high: float, key: I32, hits: U32, top: int, per_octave: int, middle: F64) -> float:
     """The order statistic `rank` of one bucket row; the smallest and largest finite value are exact."""
     below, finite_from = 0, 0
@@ -234,7 +234,7 @@ def _at_rank(rank: int, low: float, high: float, key: I32, hits: U32, top: int, 
     return np.nan
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def estimate(
     n: I64, low: F64, high: F64, raw_off: I64, raw: F64, key_off: I64, key: I32, hits: U32,
     phi: F64, top: int, per_octave: int, middle: F64,

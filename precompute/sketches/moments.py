@@ -6,14 +6,14 @@ for computing sample variances").
 """
 
 import numpy as np
-from numba import njit
 
+from precompute.kernels import kernel
 from precompute.samples import F64, I32, I64, Bool
 from precompute.sketches.base import Column, State
 from precompute.sketches.exact import Exact, in_order
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _join(n: int, mean: float, m2: float, n2: int, mean2: float, m22: float) -> tuple[int, float, float]:
     """Chan's rule. Once a moment is NaN (a value was not finite) or infinite (overflow) it stays so, NaN first."""
     if n == 0 or n2 == 0:
@@ -27,7 +27,7 @@ def _join(n: int, mean: float, m2: float, n2: int, mean2: float, m22: float) -> 
     return n + n2, mean + delta * (n2 / (n + n2)), joined
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _build_moments(values: F64, present: Bool, group: I32, shard: I32, groups: int) -> tuple[I64, F64, F64]:
     """n, mean and M2 as [groups, P]; a group's shards in order, as in exact.py's sums."""
     rows, panes = values.shape
@@ -56,7 +56,7 @@ def _build_moments(values: F64, present: Bool, group: I32, shard: I32, groups: i
     return n[0], mean[0], m2[0]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fold_moments(n: I64, mean: F64, m2: F64) -> None:
     """Join plane 1 (one shard) into plane 0 (all shards before) and clear it; arrays [2, P]."""
     for p in range(n.shape[1]):
@@ -64,7 +64,7 @@ def _fold_moments(n: I64, mean: F64, m2: F64) -> None:
         n[1, p], mean[1, p], m2[1, p] = 0, 0.0, 0.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _merge_moments(n: I64, mean: F64, m2: F64, into: I64, n_rows: int) -> tuple[I64, F64, F64]:
     n_out, mean_out, m2_out = np.zeros(n_rows, np.int64), np.zeros(n_rows), np.zeros(n_rows)
     for i in range(len(into)):

@@ -11,6 +11,7 @@ import numpy as np
 
 from precompute.samples import F64, Bool
 from precompute.sketches.base import EXACT, Accumulator, Bound, State
+from precompute.sketches.columns import row_count
 from precompute.sketches.exact import COUNT, MAX, MIN, SUM, mean_covered, mean_of, sum_of
 from precompute.sketches.log_buckets import QUANTILE
 from precompute.sketches.moments import STDDEV, variance_covered, variance_of
@@ -24,8 +25,8 @@ ACCUMULATORS: Mapping[str, Accumulator] = MappingProxyType(
 
 
 def _everywhere(states: States) -> Bool:
-    first = next(iter(next(iter(states.values())).values()))
-    return np.ones(len(first), np.bool_)
+    name, state = next(iter(states.items()))
+    return np.ones(row_count(ACCUMULATORS[name].columns, state), np.bool_)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ Each kernel writes at `at` in `out`, which the caller made large enough, and ret
 """
 
 import numpy as np
-from numba import njit
+
+from precompute.kernels import kernel
 
 POINT_BYTES = 64
 """Room for `[timestamp,"value"],`: a time has up to 21 bytes, a value up to 33."""
@@ -13,7 +14,7 @@ POINT_BYTES = 64
 _QUOTE, _COMMA, _DOT, _MINUS, _ZERO = 34, 44, 46, 45, 48
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def copy(out, at, bytes_, first, last):
     """bytes_[first:last]."""
     for k in range(first, last):
@@ -22,7 +23,7 @@ def copy(out, at, bytes_, first, last):
     return at
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def write_integer(out, at, number):
     """A non-negative int64 in decimal."""
     digits = 1
@@ -36,7 +37,7 @@ def write_integer(out, at, number):
     return at + digits
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def write_time(out, at, t_ms):
     """Seconds, with three decimals unless they are whole (util/jsonutil, MarshalTimestamp)."""
     if t_ms < 0:
@@ -54,7 +55,7 @@ def write_time(out, at, t_ms):
     return at
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def token_end(text, at):
     """Where the exponent of the token at `at` in a JSON list of numbers begins (its end without one), and its end."""
     mantissa = -1
@@ -65,7 +66,7 @@ def token_end(text, at):
     return at if mantissa < 0 else mantissa, at
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def write_value(out, at, value, text, first, mantissa, last):
     """A value between quotes as Go's FormatFloat writes it: shortest, 'e' below 1e-6 and from 1e21 on, else 'f'.
 
@@ -94,7 +95,7 @@ def write_value(out, at, value, text, first, mantissa, last):
     return at + 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _exponent(text, mantissa, last):
     sign = 1
     exponent = 0
@@ -106,7 +107,7 @@ def _exponent(text, mantissa, last):
     return sign * exponent
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _write_scientific(out, at, text, first, mantissa, last):
     """Mantissa, then an exponent of a sign and at least two digits."""
     end = mantissa - 2 if text[mantissa - 1] == _ZERO and text[mantissa - 2] == _DOT else mantissa
@@ -122,7 +123,7 @@ def _write_scientific(out, at, text, first, mantissa, last):
     return write_integer(out, at, exponent)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _write_plain(out, at, text, first, mantissa, last):
     """Digits without an exponent: the point moved, zeros filled in."""
     if text[first] == _MINUS:
@@ -155,7 +156,7 @@ def _write_plain(out, at, text, first, mantissa, last):
     return at
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def write_metric(out, at, codes, texts):
     """`{"name":"value",…}` of one row: codes int32[k], one per column, -1 where a label is absent.
 
@@ -177,7 +178,7 @@ def write_metric(out, at, codes, texts):
     return at + 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _times(times):
     """`[time,` of each step, one after another, and their offsets."""
     out = np.empty(len(times) * 24, np.uint8)
@@ -192,7 +193,7 @@ def _times(times):
     return out, offsets
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def write_series(out, codes, texts, times, points, present, numbers, around, ranged):
     """All rows, separated by commas; where writing stopped.
 

@@ -22,12 +22,10 @@ from precompute.evaluate.expr import (
 )
 from precompute.labels import METRIC_NAME
 from precompute.matchers import Condition
-from query.promql.tokens import Prepared, prepare
+from query.promql.prepare import LONGEST_S, Prepared, prepare
 
 MAX_DEPTH = 100
 MAX_LENGTH = 1 << 16
-_LONGEST_MS = ((1 << 63) - 1) // 1_000_000
-"""Prometheus' durations are int64 nanoseconds."""
 
 _SCALAR_CALLS = frozenset(("scalar", "time", "pi", "step", "range", "start", "end", "max_of", "min_of"))
 _TYPES = {"scalar": "scalar", "string": "string", "vector": "instant vector", "matrix": "range vector"}
@@ -192,7 +190,7 @@ def _offset_ms(offset: timedelta | None) -> int:
 
 
 def _bounded(ms: int) -> int:
-    if abs(ms) > _LONGEST_MS:
+    if abs(ms) > LONGEST_S * 1000:
         raise BadExpression("parse error: duration out of range")
     return ms
 

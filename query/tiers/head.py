@@ -7,7 +7,7 @@ import numpy as np
 
 from precompute.clock import Clock
 from precompute.evaluate.evaluator import Evaluation, Source, evaluate
-from precompute.evaluate.expr import Expr, Range, Selector, walk
+from precompute.evaluate.expr import Expr, Range, Selector, selectors, walk
 from precompute.evaluate.limits import Budget
 from precompute.evaluate.values import Value
 from precompute.head import Head
@@ -52,6 +52,15 @@ class HeadTier:
         """The exact value over the samples held."""
         at = Evaluation(self._source, steps.times, lookback_ms, budget, steps.start_ms, steps.end_ms)
         return evaluate(expr, at)
+
+    def still_held(self, expr: Expr, steps: Steps, lookback_ms: int) -> bool:
+        """Whether nothing that the expression looks at was let go since it was found to be covered."""
+        base_ms = self._progress().base_ms
+        return all((look.after >= base_ms).all() for look in looks(expr, steps, lookback_ms))
+
+    def holds_histograms(self, expr: Expr) -> bool:
+        """Whether a metric of the expression also has native histogram samples, which nobody here holds."""
+        return any(s.metric() in self._progress().histogram_metrics for s in selectors(expr))
 
     def touches_hole(self, expr: Expr, steps: Steps, lookback_ms: int) -> bool:
         """Whether samples that the expression looks at are known to be missing."""

@@ -1,5 +1,6 @@
 """The summary tier: panes read, filtered, grouped and estimated, pane by pane where they are provably right."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,10 @@ from precompute.matchers import Condition
 from precompute.runs import SymbolTable
 from precompute.samples import F64, I32, I64, Bool
 from precompute.sketches.registry import STATISTICS
-from precompute.summaries import FAILED, GroupKey, Summary, regroup
+from precompute.stores.base import StoreError
+from precompute.summaries import FAILED, GroupKey, Summary, only, regroup
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,6 @@ class SummaryTier:
     def __init__(self, engine: MiniBatchEngine, holes: Callable[[], Sequence[Hole]], holes_are_gaps: bool) -> None:
         """holes_are_gaps: whether another tier could do better; without one a hole is served with a warning."""
         self._engine, self._holes, self._holes_are_gaps = engine, holes, holes_are_gaps
-        self._symbols = SymbolTable()
 
     def servable(self, coverage: Coverage, steps: Steps) -> tuple[Bool, str]:
         """At which steps the pane is there and right, bool[s]; and why not at the first one where it is not."""
@@ -62,12 +65,16 @@ class SummaryTier:
         false there.
         """
         aggregation, times = coverage.aggregation, pane_times(coverage, steps)
-        summary = self._engine.store.get(aggregation.id, int(times.min()) - 1, int(times.max()))
+        try:
+            summary = self._engine.store.get(aggregation.id, int(times.min()) - 1, int(times.max()))
+        except StoreError as error:
+            logger.error("summaries of %s cannot be read: %s", aggregation.id, error)
+            return _nothing(len(times)), np.zeros(len(times), np.bool_)
         pane = np.searchsorted(summary.ends_ms, times)
         there = pane < summary.panes
         pane[~there] = 0
         if not there.any():
-            return _nothing(len(times), self._symbols), there
+            return _nothing(len(times)), there
         there &= (summary.ends_ms[pane] == times) & ((summary.flags[pane] & FAILED) == 0)
         return self._estimate(coverage, summary, pane, there)
 
@@ -84,10 +91,10 @@ class SummaryTier:
         return touched
 
     def _estimate(self, coverage: Coverage, summary: Summary, pane: I64, there: Bool) -> tuple[Vector, Bool]:
-        into, keys = _new_groups(coverage, summary.keys)
-        grouped = regroup(summary, into, keys)
         node = coverage.requirement.node
         statistic = STATISTICS[node.op]
+        into, keys = _new_groups(coverage, summary.keys)
+        grouped = regroup(only(summary, statistic.needs), into, keys)
         phi = getattr(node.parameter, "value", 0.0)
         rows = grouped.pane_of_row()
         values, present = np.zeros((len(keys), summary.panes)), np.zeros((len(keys), summary.panes), np.bool_)
@@ -95,7 +102,7 @@ class SummaryTier:
         present[grouped.group, rows] = True
         uncovered = np.zeros(summary.panes, np.bool_)
         uncovered[rows[~statistic.covered(grouped.states)]] = True
-        frame = _frame(keys, self._symbols)
+        frame = _frame(keys)
         return _at_steps(frame, values, present, pane, there), there & ~uncovered[pane]
 
 
@@ -137,7 +144,8 @@ def _answer_key(labels: Mapping[str, str], wanted: tuple[str, ...], without: boo
     return tuple(sorted(kept.items()))
 
 
-def _frame(keys: Sequence[Labels], symbols: SymbolTable) -> Frame:
+def _frame(keys: Sequence[Labels]) -> Frame:
+    symbols = SymbolTable()
     names = tuple(sorted({name for key in keys for name, _ in key}))
     rows = [[symbols.intern(dict(key).get(name, "")) for name in names] for key in keys]
     return Frame(names, np.array(rows, np.int32).reshape(len(keys), len(names)), symbols)
@@ -148,6 +156,6 @@ def _at_steps(frame: Frame, values: F64, present: Bool, pane: I64, there: Bool) 
     return Vector(frame, np.ascontiguousarray(values[:, pane]), shown, np.zeros(len(frame), np.int32)).seen()
 
 
-def _nothing(steps: int, symbols: SymbolTable) -> Vector:
-    frame = Frame((), np.zeros((0, 0), np.int32), symbols)
+def _nothing(steps: int) -> Vector:
+    frame = Frame((), np.zeros((0, 0), np.int32), SymbolTable())
     return Vector(frame, np.zeros((0, steps)), np.zeros((0, steps), np.bool_), np.zeros(0, np.int32))

@@ -8,6 +8,7 @@ import platform
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -78,7 +79,8 @@ class Asap:
 
     def version(self) -> str:
         packages = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "numba", "granian"))
-        return f"{importlib.metadata.version('asap')} (Python {platform.python_version()}, {packages})"
+        project = tomllib.loads((running.ROOT / "pyproject.toml").read_text())["project"]
+        return f"{project['version']} (Python {platform.python_version()}, {packages})"
 
     def options(self) -> str:
         parts = (f"{section}: {keys}" for section, keys in ASAP_CONFIG.items())

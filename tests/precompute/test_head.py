@@ -1,7 +1,6 @@
 """The head against a dict: any order, repeats, late samples, trimming, and readers beside a writer."""
 
 import math
-import threading
 from random import Random
 
 import numpy as np
@@ -12,6 +11,7 @@ from precompute.head import Head
 from precompute.kernels import head as kernel
 from precompute.labels import SeriesTable
 from precompute.samples import STALE, STALE_BITS, Block, is_stale
+from tests.reference.threads import beside
 
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -202,31 +202,23 @@ def test_room_that_other_sizes_of_chunks_hold_free_is_not_promised_twice() -> No
 
 def test_readers_beside_a_writer_never_see_half_an_append() -> None:
     """Each block puts the same number at the same time into every series; a reader must find them all or none."""
-    series, wrong, done = 8, [], threading.Event()
+    series = 8
     held = head(series)
     sids = np.arange(series, dtype=np.int32)
+    held.append(Block(sids, np.full(series, NOW_MS), np.full(series, -1.0)))
 
     def read() -> None:
-        while not done.is_set():
-            with held.reading(held.table) as columns:
-                seen = [kernel.newest(columns, s, 1 << 60) for s in range(series) if len(columns.tail) > s]
-                values = {columns.val[slot] if slot >= 0 else None for slot, _ in seen}
-                times = {int(t) for _, t in seen}
-                held_now = {int(n) for n in columns.held[:series]}
-            if len(values) > 1 or len(times) > 1 or len(held_now) > 1:
-                wrong.append((values, times, held_now))
+        with held.reading(held.table) as columns:
+            seen = [kernel.newest(columns, s, 1 << 60) for s in range(series)]
+            assert len({columns.val[slot] for slot, _ in seen}) == 1
+            assert len({int(t) for _, t in seen}) == 1
+            assert len({int(n) for n in columns.held[:series]}) == 1
 
-    readers = [threading.Thread(target=read) for _ in range(3)]
-    for reader in readers:
-        reader.start()
-    for k in range(1500):
-        held.append(Block(sids, np.full(series, NOW_MS + k * 1000), np.full(series, float(k))))
-        if k % 100 == 99:
-            held.trim(NOW_MS + (k - 50) * 1000)
-    done.set()
-    for reader in readers:
-        reader.join()
-    assert not wrong
+    with beside(3, read):
+        for k in range(1, 1500):
+            held.append(Block(sids, np.full(series, NOW_MS + k * 1000), np.full(series, float(k))))
+            if k % 100 == 99:
+                held.trim(NOW_MS + (k - 50) * 1000)
 
 
 def test_ids_of_a_table_that_was_replaced_are_refused_and_living_series_keep_their_samples() -> None:

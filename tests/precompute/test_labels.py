@@ -1,12 +1,12 @@
 """Label sets and their ids: found again, in order of hash, and by other threads while new ones are added."""
 
-import threading
 from random import Random
 
 import numpy as np
 import pytest
 
 from precompute.labels import Labels, SeriesTable, canonical_bytes, parse_labels
+from tests.reference.threads import beside
 
 
 def labels(**pairs: str) -> Labels:
@@ -128,49 +128,31 @@ def test_lookups_beside_an_interning_thread_find_whole_series() -> None:
     """What a lookup finds has its labels, hash and canonical bytes; what was interned before it is found."""
     table, count, interned = SeriesTable(), 3000, [0]
     runs = [canonical_bytes(labels(__name__="m", i=str(i))) for i in range(count)]
-    wrong, finished = [], threading.Event()
 
     def look() -> None:
-        while not finished.is_set():
-            before = interned[0]
-            sids = np.array([sid for sid, _ in found(table, runs)], np.int32)
-            if (sids[:before] != np.arange(before)).any():
-                wrong.append("a series that was there is not found")
-            there = sids[sids >= 0]
-            if len(there) and int(there.max()) >= len(table):
-                wrong.append("a series is found before the table counts it")
-            if table.canonical(there[-3:])[0].tobytes() != b"".join(runs[i] for i in there[-3:]):
-                wrong.append("canonical bytes are not there yet")
+        before = interned[0]
+        sids = np.array([sid for sid, _ in found(table, runs)], np.int32)
+        assert (sids[:before] == np.arange(before)).all()
+        there = sids[sids >= 0]
+        assert len(there) == 0 or int(there.max()) < len(table)
+        assert table.canonical(there[-3:])[0].tobytes() == b"".join(runs[i] for i in there[-3:])
 
-    threads = [threading.Thread(target=look) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for i in range(count):
-        table.intern(labels(__name__="m", i=str(i)))
-        interned[0] = i + 1
-    finished.set()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with beside(2, look):
+        for i in range(count):
+            table.intern(labels(__name__="m", i=str(i)))
+            interned[0] = i + 1
 
 
 def test_postings_can_be_read_while_they_grow() -> None:
-    table, wrong, finished = SeriesTable(), [], threading.Event()
+    table = SeriesTable()
 
     def read() -> None:
-        while not finished.is_set():
-            at_least = len(table)
-            posting = table.posting("__name__", "m")
-            if len(posting) < at_least or (posting != np.arange(len(posting))).any():
-                wrong.append(posting)
+        at_least = len(table)
+        posting = table.posting("__name__", "m")
+        assert len(posting) >= at_least
+        assert (posting == np.arange(len(posting))).all()
 
-    threads = [threading.Thread(target=read) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for i in range(4000):
-        table.intern(labels(__name__="m", i=str(i)))
-    finished.set()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with beside(2, read):
+        for i in range(4000):
+            table.intern(labels(__name__="m", i=str(i)))
     assert len(table.posting("__name__", "m")) == 4000

@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from precompute.evaluate.expr import (
-    Aggregate, Binary, Call, Expr, Matcher, Matching, Negate, Number, Range, Selector,
+    Aggregate,
+    Binary,
+    Call,
+    Expr,
+    Matcher,
+    Matching,
+    Negate,
+    Number,
+    Range,
+    Selector,
 )  # fmt: skip
 
 Labels = tuple[tuple[str, str], ...]

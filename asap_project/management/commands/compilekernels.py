@@ -15,6 +15,8 @@ class Command(BaseCommand):
         self.stdout.flush()
         begin_s = time.monotonic()
         from asap_project.warm import warm
+        from precompute.kernels import forget_old_kernels
 
         warm()
+        forget_old_kernels()
         self.stdout.write(f"kernels are compiled ({time.monotonic() - begin_s:.1f} s)")
