@@ -22,7 +22,7 @@ class Ticker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Let the running tick end, then tick once more for what is sealed by now."""
+        """No more ticks; waits for the running one, which ends with its batch once the engine is shut down."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -31,7 +31,6 @@ class Ticker:
         self._kick()
         for _ in self._pace.beats(self._stopped):
             self._kick()
-        self._kick()
         connection.close()
 
     def _kick(self) -> None:

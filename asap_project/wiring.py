@@ -76,8 +76,9 @@ class Running:
             source.stop()
 
     def shutdown(self) -> None:
-        """Summarise what is sealed once more, then close everything."""
+        """Commit the batch in hand, then close everything."""
         self.stop_accepting()
+        self._node.engine.shutdown()
         self._starting.join()
         until_s = self._node.clock.monotonic_s() + _SOURCES_END_S
         for thread in self._threads:

@@ -125,8 +125,9 @@ class Node:
     def _open_intake(self) -> Intake:
         s = self.settings
         file = ProgressFile(s.data_dir / "log" / "state.json")
+        nothing_kept = not self.log.last_id() and not self.store.aggregations()
         progress = open_progress(
-            file, {"shards": s.shards, "hash_seed": s.hash_seed}, log_is_empty=not self.log.last_id(),
+            file, {"shards": s.shards, "hash_seed": s.hash_seed}, log_is_empty=nothing_kept,
             now_ms=self.clock.now_ms(), acceptance_ms=s.acceptance_ms, lateness_ms=s.lateness_ms,
             has_upstream=s.has_upstream,
         )  # fmt: skip

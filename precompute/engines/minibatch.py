@@ -68,11 +68,15 @@ class MiniBatchEngine:
         self._clock_offset_ms = clock.now_ms() - clock.boot_ms()
 
     def load(self) -> None:
-        """Take over the panes that the store holds; called once, before the first tick."""
+        """Take over the panes that the store holds; called once, before the first tick.
+
+        An open pane that has seen more than the log ever held was made from another log, and is none of ours.
+        """
         for aggregation in self.aggregations:
             ends, seen, _ = self.store.seen(aggregation.id, 0, self.clock.now_ms())
-            if len(ends):
-                self.books[aggregation.id].commit(ends, seen)
+            ours = (ends <= self.intake.progress.final_ms) | (seen <= self.intake.applied)
+            if ours.any():
+                self.books[aggregation.id].commit(ends[ours], seen[ours])
 
     def run(self, sink: PrecomputeSink) -> None:
         """One tick; see the contract."""

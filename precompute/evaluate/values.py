@@ -74,7 +74,7 @@ class Frame:
 
 
 def common_symbols(frames: Sequence[Frame]) -> SymbolTable:
-    """The table that all frames share, else a new one to translate into: the head's own is for ingest alone to add to."""
+    """The table that all frames share, else a new one to translate into: to the head's own only ingest may add."""
     first = frames[0].symbols
     return first if all(frame.symbols is first for frame in frames) else SymbolTable()
 

@@ -38,11 +38,11 @@ class HeadTier:
 
     def covered(self, expr: Expr, steps: Steps, lookback_ms: int) -> tuple[Bool, str]:
         """At which steps the head has all that was received, bool[s]; and why not at the first where it has not."""
-        good = np.ones(len(steps.times), np.bool_)
-        if self._retention_ms == 0:
+        good, seen = np.ones(len(steps.times), np.bool_), tuple(looks(expr, steps, lookback_ms))
+        if seen and self._retention_ms == 0:
             return ~good, "the head tier is off (head.retention is 0)"
         why = ""
-        for look in looks(expr, steps, lookback_ms):
+        for look in seen:
             fine, reason = self._look(look)
             why = why or reason
             good &= fine
