@@ -14,7 +14,7 @@ KERNELS  := $(VENV)/.compiled-kernels
 COMPILED := $(shell grep -rl --include='*.py' -E '@(kernel|inlined|intrinsic)\b' precompute ingest query)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check docs bench clean
+.PHONY: help run demo test check docs bench accuracy clean
 
 help:
 	@echo "make run     start ASAP on 127.0.0.1:8088       (options: make run ARGS='--query-engine.http-port 9090')"
@@ -22,6 +22,7 @@ help:
 	@echo "make test    all tests                          (some: make test ARGS='tests/asap_project -k config')"
 	@echo "make check   ruff, mypy and the rules of imports, in seconds"
 	@echo "make bench   measure beside Prometheus and VictoriaMetrics (SCALE=full: 189,000 series)"
+	@echo "make accuracy  measure errors of estimates beside their bounds, write docs/accuracy.md"
 	@echo "make docs    write docs/options.md and docs/metrics.md"
 	@echo "make clean   remove .venv and caches; data stays"
 
@@ -48,6 +49,9 @@ docs: $(RUNTIME)
 
 bench: $(DEV) $(KERNELS)
 	$(PY) -m tests.bench.run $(if $(SCALE),--scale $(SCALE)) $(ARGS)
+
+accuracy: $(DEV) $(KERNELS)
+	$(PY) -m tests.bench.accuracy $(ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

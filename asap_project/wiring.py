@@ -5,7 +5,7 @@ from functools import partial
 from typing import cast
 
 from django.apps import apps
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
 from asap_project.config.derived import data_dir, kept, scraped
 from asap_project.config.schema import Config
@@ -107,6 +107,7 @@ def start(config: Config) -> Running:
     Raises PrecomputeError where the data on disk or an aggregation does not allow it.
     """
     warm()
+    disable_created_metrics()
     clock, registry, metadata = SystemClock(), CollectorRegistry(), MetricMetadata()
     aggregations = tuple(aggregations_of(config))
     store = CachedStore(DatabaseStore(), _SUMMARY_CACHE_BYTES)
