@@ -66,7 +66,7 @@ def warm() -> None:
 def _settings(folder: Path) -> NodeSettings:
     hour_ms, room = 3_600_000, 1 << 30
     return NodeSettings(
-        folder, _WIDTH_MS, _WIDTH_MS, hour_ms, hour_ms, hour_ms, 60_000, 0, 16, 1, 1, room, room, room, 0, False, False
+        folder, _WIDTH_MS, _WIDTH_MS, hour_ms, hour_ms, hour_ms, 60_000, 0, 16, 1, 1, room, room, room, 0, 1000, False
     )
 
 

@@ -142,7 +142,7 @@ def node_settings(config: Config) -> NodeSettings:
         max_future_ms=config.ingest.max_future, hash_seed=batch.hash_seed, shards=batch.shards,
         engine_threads=batch.threads, query_threads=config.query_engine.threads,
         head_max_bytes=config.head.max_bytes, log_max_bytes=log.max_bytes, max_backlog_bytes=log.max_backlog,
-        min_free_disk_bytes=log.min_free_disk, fsync_every_append=log.fsync == 0,
+        min_free_disk_bytes=log.min_free_disk, fsync_ms=log.fsync,
         has_upstream=bool(config.query_engine.prometheus_server),
     )  # fmt: skip
 

@@ -21,6 +21,7 @@ from precompute.samples import Block
 from precompute.touched import Touched
 
 _MOST_HISTOGRAM_METRICS = 100_000
+_EARLIEST_MS = -(1 << 63)
 
 
 @dataclass(frozen=True)
@@ -100,18 +101,18 @@ class Intake:
 
     def heartbeat(self) -> None:
         """Called each second: moves `alive`, unless full; a jump past the lateness leaves a hole."""
-        with self.lock:
-            try:
-                self.check_room()
-                self.log.check_room()
-            except Rejected:
-                return
+        with self.lock, suppress(Rejected):
+            self.check_room()
+            self.log.check_room()
             now_ms, alive_ms = self.clock.now_ms(), self.progress.alive_ms
             if now_ms - alive_ms > self.limits.lateness_ms:
                 self._add_holes([Hole(alive_ms, now_ms)])
-            with suppress(OSError):  # an older heartbeat only makes a hole longer
-                self.file.beat(now_ms)
             self.progress = replace(self.progress, alive_ms=max(alive_ms, now_ms))
+
+    def note_alive(self, alive_ms: int) -> None:
+        """Note on disk that the node listened until then, and that its log has been synced since."""
+        with suppress(OSError):  # an older heartbeat only makes a hole longer
+            self.file.beat(alive_ms)
 
     def advance(self, progress: Progress) -> None:
         """Save the node's progress, then act upon it; called under the lock. Raises Rejected where the disk fails."""
@@ -168,7 +169,7 @@ class Intake:
         for metric in np.unique(metrics):
             times = old.t_ms[metrics == metric]
             name = self.table.symbols.text(int(metric))
-            holes.append(Hole(int(times.min()) - 1, int(times.max()), name))
+            holes.append(Hole(max(int(times.min()) - 1, _EARLIEST_MS), int(times.max()), name))
         self._add_holes(holes)
 
     def _add_holes(self, holes: Sequence[Hole]) -> None:

@@ -54,7 +54,8 @@ class NodeSettings:
     log_max_bytes: int
     max_backlog_bytes: int
     min_free_disk_bytes: int
-    fsync_every_append: bool
+    fsync_ms: int
+    """Time between syncs of the log; 0 syncs every append."""
     has_upstream: bool
 
 
@@ -109,6 +110,7 @@ class Node:
         self.engine.shutdown()
         if self._rebuilt.is_set():
             self._beats.join()
+            self._sync()
         self._pool.shutdown()
         self.log.close()
 
@@ -119,7 +121,7 @@ class Node:
         return FileSampleLog(
             folder, self.head.table, max_bytes=s.log_max_bytes, min_free_disk=s.min_free_disk_bytes, clock=self.clock,
             floor_ms=lambda: self.intake.progress.floor_ms, max_future_ms=s.max_future_ms,
-            fsync_every_append=s.fsync_every_append, disk_free=lambda: shutil.disk_usage(folder).free,
+            fsync_every_append=s.fsync_ms == 0, disk_free=lambda: shutil.disk_usage(folder).free,
         )  # fmt: skip
 
     def _open_intake(self) -> Intake:
@@ -154,10 +156,23 @@ class Node:
             logger.info("%d samples of %d series are in the head after %.1f s", held, series, took_s)
 
     def _beat(self) -> None:
-        while not self._stopped.wait(_HEARTBEAT_S):
-            with suppress(Rejected):  # the log has said why, and refuses writes
-                self.log.sync()
-            self.intake.heartbeat()
+        """Sync the log each `fsync_ms`, move `alive` each second, and note on disk what is both alive and synced."""
+        every_s = min(_HEARTBEAT_S, self.settings.fsync_ms / 1000 or _HEARTBEAT_S)
+        synced_s = beat_s = self.clock.monotonic_s()
+        while not self._stopped.wait(every_s):
+            now_s = self.clock.monotonic_s()
+            if now_s - beat_s >= _HEARTBEAT_S - every_s / 2:
+                beat_s = now_s
+                self.intake.heartbeat()
+            if now_s - synced_s >= self.settings.fsync_ms / 1000 - every_s / 2:
+                synced_s = now_s
+                self._sync()
+
+    def _sync(self) -> None:
+        alive_ms = self.intake.progress.alive_ms
+        with suppress(Rejected):  # the log has said why, and refuses writes
+            self.log.sync()
+            self.intake.note_alive(alive_ms)
 
     def progress(self) -> Progress:
         return self.intake.progress
