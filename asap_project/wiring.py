@@ -107,7 +107,7 @@ def start(config: Config) -> Running:
     Raises PrecomputeError where the data on disk or an aggregation does not allow it.
     """
     warm()
-    disable_created_metrics()
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # the library left it unannotated
     clock, registry, metadata = SystemClock(), CollectorRegistry(), MetricMetadata()
     aggregations = tuple(aggregations_of(config))
     store = CachedStore(DatabaseStore(), _SUMMARY_CACHE_BYTES)

@@ -25,7 +25,11 @@ class Section(BaseModel):
 
 class Minibatch(Section):
     window_size: DurationMs = Field(duration_ms("15s"), gt=0, description="Default pane width.")
-    batch_size: Whole = Field(10_000, ge=1, description="Log entries that a worker of a cluster reads before it commits; one node's head is never behind its log.")
+    batch_size: Whole = Field(
+        10_000,
+        ge=1,
+        description="Log entries that a cluster's worker reads before it commits; one node's head is never behind.",
+    )
     allowed_lateness: DurationMs = Field(
         duration_ms("15s"), ge=0, description="How long after its end a pane is sealed."
     )

@@ -226,7 +226,7 @@ def _at_rank(rank: int, low: float, high: float, key: I32, hits: U32, top: int, 
         if rank < below:
             value = middle_of(key[k], top, per_octave, middle)
             if not np.isfinite(value):
-                return value
+                return float(value)
             if rank == finite_from:
                 return low
             last = k == len(key) - 1 or key[k + 1] > top
