@@ -13,6 +13,7 @@ from precompute.matchers import Condition
 from precompute.samples import I32, Bool
 
 _KEPT_SELECTIONS = 512
+_KEPT_BYTES = 256 << 20
 
 
 class Selection:
@@ -26,6 +27,9 @@ class Selection:
 
     def __len__(self) -> int:
         return len(self.sids)
+
+    def size_bytes(self) -> int:
+        return self.sids.nbytes + self.shard.nbytes + self.frame.codes.nbytes
 
 
 class Index:
@@ -50,9 +54,14 @@ class Index:
         with self._lock:
             self._kept[matchers] = (series, kept)
             self._kept.move_to_end(matchers)
-            while len(self._kept) > _KEPT_SELECTIONS:
-                self._kept.popitem(last=False)
+            self._forget_oldest()
         return kept
+
+    def _forget_oldest(self) -> None:
+        held = sum(selection.size_bytes() for _, selection in self._kept.values())
+        while len(self._kept) > _KEPT_SELECTIONS or (held > _KEPT_BYTES and self._kept):
+            _, (_, oldest) = self._kept.popitem(last=False)
+            held -= oldest.size_bytes()
 
 
 def _match(table: SeriesTable, matchers: Sequence[Matcher], first: int, last: int) -> I32:

@@ -102,6 +102,8 @@ class QueryEngine:
         if missing_feature := unsupported(expr):
             return forward(missing_feature)
         _check_type(expr, kind)
+        if isinstance(expr, Range):
+            return forward("a range vector as the result of a query")
         local = self._local(expr, kind, steps, budget)
         return forward(local) if isinstance(local, str) else replace(local, infos=local.infos + infos)
 
@@ -136,7 +138,7 @@ class QueryEngine:
         known: dict[Expr, Vector] = {}
         right = np.ones(int(good.sum()), np.bool_)
         for coverage in planned.covered:
-            known[coverage.requirement.node], fine = self._summary.read(coverage, asked)
+            known[coverage.requirement.node], fine = self._summary.read(coverage, asked, budget)
             right &= fine
         good[good] = right
         if right.any():
@@ -212,8 +214,6 @@ def _check_type(expr: Expr, kind: str) -> None:
     if kind == "range" and isinstance(expr, (String, Range)):
         what = "string" if isinstance(expr, String) else "range vector"
         raise BadExpression(f'invalid expression type "{what}" for range query, must be Scalar or instant Vector')
-    if isinstance(expr, Range):
-        raise Unsupported("a range vector as the result of a query")
 
 
 def _seconds(ms: int) -> str:

@@ -11,8 +11,9 @@ from precompute.evaluate.expr import Aggregate
 from precompute.evaluate.values import Frame, Vector
 from precompute.kernels.groups import group_means, group_quantiles
 from precompute.labels import METRIC_NAME
-from precompute.samples import F64, I32
+from precompute.samples import F64
 from precompute.sketches.base import Vectors
+from precompute.sketches.exact import COUNT
 from precompute.sketches.registry import ACCUMULATORS, STATISTICS
 
 OPERATORS = frozenset(("sum", "avg", "count", "min", "max", "group", "stddev", "stdvar", "quantile"))
@@ -26,9 +27,9 @@ def aggregate(node: Aggregate, vector: Vector, parameter: F64 | None) -> Vector:
     if node.op not in OPERATORS:
         raise Unsupported(f"the aggregation operator {node.op}")
     frame, group = grouping(vector.frame, node.labels, node.without).groups()
-    present = np.zeros((len(frame), vector.values.shape[1]), np.bool_)
-    np.logical_or.at(present, group, vector.present)
-    values = _values(node.op, vector, group, len(frame), parameter)
+    columns = Vectors(vector.values, vector.present, group, vector.shard, len(frame))
+    present = COUNT.build(columns)["n"].reshape(columns.panes, len(frame)).T > 0
+    values = _values(node.op, columns, parameter)
     return Vector(frame, values, present, np.zeros(len(frame), np.int32)).seen()
 
 
@@ -37,16 +38,15 @@ def grouping(frame: Frame, labels: tuple[str, ...], without: bool) -> Frame:
     return frame.drop((*labels, METRIC_NAME)) if without else frame.keep(labels)
 
 
-def _values(op: str, vector: Vector, group: I32, groups: int, parameter: F64 | None) -> F64:
+def _values(op: str, columns: Vectors, parameter: F64 | None) -> F64:
+    values, present, group, groups = columns.values, columns.present, columns.group, columns.groups
     if op == "quantile":
         assert parameter is not None
-        return np.asarray(group_quantiles(vector.values, vector.present, group, groups, parameter))
+        return np.asarray(group_quantiles(values, present, group, groups, parameter))
     statistic = STATISTICS[op]
-    columns = Vectors(vector.values, vector.present, group, vector.shard, groups)
     states = {name: ACCUMULATORS[name].build(columns) for name in statistic.needs}
-    steps = vector.values.shape[1]
-    values = statistic.estimate(states, 0.0).reshape(steps, groups).T
-    covered = statistic.covered(states).reshape(steps, groups).T
+    estimates = statistic.estimate(states, 0.0).reshape(columns.panes, groups).T
+    covered = statistic.covered(states).reshape(columns.panes, groups).T
     if op == "avg" and not covered.all():
-        return np.where(covered, values, group_means(vector.values, vector.present, group, groups))
-    return np.ascontiguousarray(values)
+        return np.where(covered, estimates, group_means(values, present, group, groups))
+    return np.ascontiguousarray(estimates)

@@ -9,6 +9,7 @@ import numpy as np
 from precompute.aggregations import Aggregation
 from precompute.catalog import Coverage
 from precompute.engines.minibatch import MiniBatchEngine
+from precompute.evaluate.limits import Budget
 from precompute.evaluate.values import Frame, Vector
 from precompute.labels import METRIC_NAME, Labels
 from precompute.log.base import Hole
@@ -17,7 +18,7 @@ from precompute.runs import SymbolTable
 from precompute.samples import F64, I32, I64, Bool
 from precompute.sketches.registry import STATISTICS
 from precompute.stores.base import StoreError
-from precompute.summaries import FAILED, GroupKey, Summary, only, regroup
+from precompute.summaries import FAILED, GroupKey, Summary, only, regroup, select
 
 logger = logging.getLogger(__name__)
 
@@ -58,11 +59,11 @@ class SummaryTier:
         )  # fmt: skip
         return good, f"aggregation {aggregation.id}: pane {clock_text(int(times[first]))} {why}"
 
-    def read(self, coverage: Coverage, steps: Steps) -> tuple[Vector, Bool]:
+    def read(self, coverage: Coverage, steps: Steps, budget: Budget) -> tuple[Vector, Bool]:
         """The operator's value at servable steps, and at which of them it holds its bound, bool[s].
 
         A pane that turns out to be gone or failed, and one with a group whose estimate is not covered, is
-        false there.
+        false there. Raises LimitExceeded before a matrix of groups × panes grows past the budget.
         """
         aggregation, times = coverage.aggregation, pane_times(coverage, steps)
         try:
@@ -76,7 +77,11 @@ class SummaryTier:
         if not there.any():
             return _nothing(len(times)), there
         there &= (summary.ends_ms[pane] == times) & ((summary.flags[pane] & FAILED) == 0)
-        return self._estimate(coverage, summary, pane, there)
+        asked, pane[there] = np.unique(pane[there], return_inverse=True)
+        pane[~there] = 0
+        if not len(asked):
+            return _nothing(len(times)), there
+        return self._estimate(coverage, select(summary, asked), pane, there, budget)
 
     def touches_hole(self, coverage: Coverage, steps: Steps) -> bool:
         """Whether samples of one of these panes are known to be missing."""
@@ -90,10 +95,13 @@ class SummaryTier:
                 touched |= (ends > hole.after_ms) & (ends - aggregation.reach_ms < hole.until_ms)
         return touched
 
-    def _estimate(self, coverage: Coverage, summary: Summary, pane: I64, there: Bool) -> tuple[Vector, Bool]:
+    def _estimate(
+        self, coverage: Coverage, summary: Summary, pane: I64, there: Bool, budget: Budget
+    ) -> tuple[Vector, Bool]:
         node = coverage.requirement.node
         statistic = STATISTICS[node.op]
         into, keys = _new_groups(coverage, summary.keys)
+        budget.cells(len(keys), summary.panes)
         grouped = regroup(only(summary, statistic.needs), into, keys)
         phi = getattr(node.parameter, "value", 0.0)
         rows = grouped.pane_of_row()

@@ -43,7 +43,10 @@ def test_canonical_bytes_are_the_labels_of_a_time_series_message() -> None:
     assert canonical_bytes(labels(a="b")) == b"\x0a\x06\x0a\x01a\x12\x01b"
 
 
-@pytest.mark.parametrize("raw", [b"\x0a", b"\x0a\xff", b"\x12\x00", b"\x0a\x05\x0a\x01a", b"\x0a" + b"\xff" * 9, b"\x0a\x03\x0a\x01\xff"])
+@pytest.mark.parametrize(
+    "raw",
+    [b"\x0a", b"\x0a\xff", b"\x12\x00", b"\x0a\x05\x0a\x01a", b"\x0a" + b"\xff" * 9, b"\x0a\x03\x0a\x01\xff"],
+)
 def test_bytes_that_are_no_labels_are_a_value_error(raw: bytes) -> None:
     with pytest.raises(ValueError, match=r"labels|decode"):
         parse_labels(raw)

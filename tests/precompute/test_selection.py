@@ -97,3 +97,15 @@ def test_a_matcher_said_to_accept_everything_does(op: str, pattern: str) -> None
     matcher = Matcher("x", op, pattern)
     if accepts_everything(matcher):
         assert all(Condition(matcher).accepts(v) for v in VALUES)
+
+
+def test_selections_are_kept_up_to_a_bound_in_bytes_and_the_newest_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, index = SeriesTable(), Index()
+    for i in range(1000):
+        table.intern((("__name__", "m"), ("i", str(i))))
+    asked = [(Matcher("__name__", "=", "m"), Matcher("x", "!=", str(k))) for k in range(20)]
+    one = index.select(asked[0], table, 1000).size_bytes()
+    monkeypatch.setattr("precompute.selection._KEPT_BYTES", 5 * one)
+    for wanted in asked:
+        index.select(wanted, table, 1000)
+    assert list(index._kept) == asked[-5:]

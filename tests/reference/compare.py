@@ -3,8 +3,9 @@
 import math
 
 from precompute.evaluate.values import Scalar, Value, Vector
-from tests.reference.promql import Approximate, Labels
+from tests.reference.promql import Labels
 from tests.reference.promql import Value as Expected
+from tests.reference.ranges import Approximate
 
 
 def at_step(value: Value, step: int) -> float | dict[Labels, float]:

@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from precompute.evaluate.expr import (
     Aggregate,
@@ -25,6 +24,7 @@ from precompute.evaluate.expr import (
     Range,
     Selector,
 )  # fmt: skip
+from tests.reference.ranges import Approximate, counted, lowest, mean, quantile, range_function, total, variance
 
 Labels = tuple[tuple[str, str], ...]
 NAME = "__name__"
@@ -39,14 +39,6 @@ STALE = Stale()
 
 class Fails(Exception):
     """The expression is an error on these data."""
-
-
-@dataclass(frozen=True)
-class Approximate:
-    """A value, exact but for rounding errors relative to `scale`."""
-
-    value: float
-    scale: float
 
 
 Samples = Sequence[tuple[int, float | Stale]]
@@ -124,134 +116,11 @@ def _call(call: Call, at: At) -> Vector:
         window = [
             (t, v) for t, v in samples if until_ms - ranged.range_ms < t <= until_ms and not isinstance(v, Stale)
         ]
-        result = _range_function(call.function, window, until_ms, ranged.range_ms, phi) if window else None
+        result = range_function(call.function, window, until_ms, ranged.range_ms, phi) if window else None
         if result is not None:
             key = labels if call.function == "last_over_time" else without(labels, (NAME,))
             _add(out, key, result)
     return out
-
-
-# -- functions of a range
-
-
-def _range_function(
-    name: str, window: Sequence[tuple[int, float]], until_ms: int, range_ms: int, phi: float
-) -> Approximate | None:
-    values = [v for _, v in window]
-    largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
-    pairs = list(zip(values, values[1:], strict=False))
-    match name:
-        case "rate" | "increase" | "delta":
-            return _extrapolated(name, window, until_ms, range_ms, largest)
-        case "irate" | "idelta":
-            return _last_two(name, window)
-        case "changes":
-            return _count(sum(b != a and not (math.isnan(a) and math.isnan(b)) for a, b in pairs))
-        case "resets":
-            return _count(sum(b < a for a, b in pairs))
-        case "count_over_time":
-            return _count(len(values))
-        case "present_over_time":
-            return _count(1)
-        case "last_over_time":
-            return Approximate(values[-1], abs(values[-1]))
-        case "sum_over_time":
-            return total([Approximate(v, abs(v)) for v in values])
-        case "avg_over_time":
-            return mean([Approximate(v, abs(v)) for v in values])
-        case "min_over_time":
-            return Approximate(lowest(values), largest)
-        case "max_over_time":
-            return Approximate(-lowest([-v for v in values]), largest)
-        case "quantile_over_time":
-            return Approximate(quantile(phi, values), largest)
-        case "stdvar_over_time":
-            return Approximate(variance(values), largest**2)
-        case "stddev_over_time":
-            return Approximate(math.sqrt(variance(values)), largest)
-    raise NotImplementedError(name)
-
-
-def _extrapolated(
-    name: str, window: Sequence[tuple[int, float]], until_ms: int, range_ms: int, largest: float
-) -> Approximate | None:
-    if len(window) < 2:
-        return None
-    (first_ms, first), (last_ms, last) = window[0], window[-1]
-    rise = last - first
-    if name != "delta":
-        for (_, before), (_, after) in zip(window, window[1:], strict=False):
-            if after < before:
-                rise += before
-    before_s, after_s = (first_ms - (until_ms - range_ms)) / 1000, (until_ms - last_ms) / 1000
-    sampled_s = (last_ms - first_ms) / 1000
-    spacing_s = sampled_s / (len(window) - 1)
-    if before_s >= spacing_s * 1.1:
-        before_s = spacing_s / 2
-    if name != "delta" and rise > 0 and first >= 0:
-        before_s = min(before_s, sampled_s * (first / rise))
-    if after_s >= spacing_s * 1.1:
-        after_s = spacing_s / 2
-    factor = (sampled_s + before_s + after_s) / sampled_s
-    if name == "rate":
-        factor /= range_ms / 1000
-    return Approximate(rise * factor, largest * factor * len(window))
-
-
-def _last_two(name: str, window: Sequence[tuple[int, float]]) -> Approximate | None:
-    if len(window) < 2:
-        return None
-    (before_ms, before), (last_ms, last) = window[-2:]
-    rise = last if name == "irate" and last < before else last - before
-    per_s = rise / ((last_ms - before_ms) / 1000) if name == "irate" else rise
-    return Approximate(per_s, abs(per_s))
-
-
-def _count(number: int) -> Approximate:
-    return Approximate(float(number), 0.0)
-
-
-# -- statistics
-
-
-def total(values: Sequence[Approximate]) -> Approximate:
-    return Approximate(_sum([v.value for v in values]), math.fsum(v.scale for v in values if math.isfinite(v.scale)))
-
-
-def mean(values: Sequence[Approximate]) -> Approximate:
-    summed = total(values)
-    return Approximate(summed.value / len(values), summed.scale / len(values))
-
-
-def _sum(values: Sequence[float]) -> float:
-    special = {v for v in values if math.isinf(v)}
-    if any(map(math.isnan, values)) or len(special) == 2:
-        return math.nan
-    return special.pop() if special else math.fsum(values)
-
-
-def lowest(values: Sequence[float]) -> float:
-    return min((v for v in values if not math.isnan(v)), default=math.nan)
-
-
-def variance(values: Sequence[float]) -> float:
-    if not all(map(math.isfinite, values)):
-        return math.nan
-    exact = [Fraction(v) for v in values]
-    centre = sum(exact) / len(exact)
-    return float(sum((v - centre) ** 2 for v in exact) / len(exact))
-
-
-def quantile(phi: float, values: Sequence[float]) -> float:
-    if not values or math.isnan(phi):
-        return math.nan
-    if phi < 0 or phi > 1:
-        return -math.inf if phi < 0 else math.inf
-    ordered = sorted(values, key=lambda v: (not math.isnan(v), 0.0 if math.isnan(v) else v))
-    rank = phi * (len(ordered) - 1)
-    lower = max(0, math.floor(rank))
-    upper, weight = min(len(ordered) - 1, lower + 1), rank - math.floor(rank)
-    return ordered[lower] * (1 - weight) + ordered[upper] * weight
 
 
 # -- operators
@@ -292,9 +161,9 @@ def _statistic(op: str, values: Sequence[Approximate], phi: float) -> Approximat
         case "avg":
             return mean(values)
         case "count":
-            return _count(len(values))
+            return counted(len(values))
         case "group":
-            return _count(1)
+            return counted(1)
         case "min":
             return Approximate(lowest(numbers), scale)
         case "max":
@@ -325,7 +194,7 @@ COMPARISONS = {
 
 def _calculated(op: str, a: Approximate, b: Approximate) -> Approximate:
     if op in COMPARISONS:
-        return _count(COMPARISONS[op](a.value, b.value))
+        return counted(COMPARISONS[op](a.value, b.value))
     value = _arithmetic(op, a.value, b.value)
     if op in ("+", "-"):
         return Approximate(value, a.scale + b.scale)
@@ -399,7 +268,8 @@ def _between_vectors(node: Binary, left: Vector, right: Vector) -> Vector:
             continue
         named = labels if filters else without(labels, (NAME,))
         matched = node.matching.labels
-        _add(out, keeping(named, matched) if node.matching.on else without(named, matched), value if filters else result)
+        left_over = keeping(named, matched) if node.matching.on else without(named, matched)
+        _add(out, left_over, value if filters else result)
     return out
 
 

@@ -107,8 +107,13 @@ MATCHERS = (
     "", "", "", "", 'job="a"', 'job!="a"', 'job=~"a|b"', 'job!~"a.*"', 'zone=""', 'zone!=""', 'job=~".*",zone=~"x|"',
     'i=~"[0-2]"', 'nosuch=""', 'nosuch="1"', 'job="a",zone!="y"',
 )  # fmt: skip
-GROUPINGS = ("", "by (job)", "by (job, zone)", "by (nosuch)", "without (i)", "without (job, zone)", "by ()", "without ()")
-OFFSETS = ("", "", "", "", "", "", " offset 1m", " offset 7s", " offset -30s", " @ start()", " @ end()", " @ end() offset 1m")
+GROUPINGS = (
+    "", "by (job)", "by (job, zone)", "by (nosuch)", "without (i)", "without (job, zone)", "by ()", "without ()",
+)  # fmt: skip
+OFFSETS = (
+    "", "", "", "", "", "", " offset 1m", " offset 7s", " offset -30s", " @ start()", " @ end()", " @ end() offset 1m",
+)  # fmt: skip
+COMPARISONS = (">", "<", ">=", "<=", "==", "!=")
 
 
 def expression(random: Random, depth: int = 3) -> str:
@@ -125,7 +130,7 @@ def expression(random: Random, depth: int = 3) -> str:
         return f"({inner}) {random.choice(('+', '-', '*', '/'))} {random.choice((2, 0.5, 0, -3))}"
     if kind == 5:
         word = random.choice(("", " bool"))
-        return f"({_vector(random, 0)}) {random.choice(('>', '<', '>=', '<=', '==', '!='))}{word} {random.choice((0, 3, 7.5))}"
+        return f"({_vector(random, 0)}) {random.choice(COMPARISONS)}{word} {random.choice((0, 3, 7.5))}"
     if kind == 6:
         return f"{_selector(random)} % {random.choice((2, 0.7, 0))}"
     return _between(random, depth)
@@ -143,7 +148,8 @@ def _call(random: Random) -> str:
     name = random.choice(RANGE_CALLS)
     span = random.choice(("10s", "1m", "75s", "5m", "7m13s"))
     ranged = f"{random.choice('gc')}{{{random.choice(MATCHERS)}}}[{span}]{random.choice(OFFSETS)}"
-    return f"{name}({random.choice((0, 0.5, 0.9, 1)) if name.startswith('quantile') else ''}{', ' if name.startswith('quantile') else ''}{ranged})"
+    parameter = f"{random.choice((0, 0.5, 0.9, 1))}, " if name == "quantile_over_time" else ""
+    return f"{name}({parameter}{ranged})"
 
 
 def _aggregate(random: Random, inner: str) -> str:

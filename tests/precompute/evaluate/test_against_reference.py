@@ -31,7 +31,8 @@ def head_of(random: Random, series: worlds.World) -> HeadSource:
 
 def steps(random: Random) -> list[int]:
     """One time or several in equal steps, on the second or off it, now and then outside of all samples."""
-    first = START_MS + random.choice((random.randrange(worlds.LENGTH_MS), random.randint(-60_000, worlds.LENGTH_MS + 400_000)))
+    anywhere = random.randint(-60_000, worlds.LENGTH_MS + 400_000)
+    first = START_MS + random.choice((random.randrange(worlds.LENGTH_MS), anywhere))
     first -= random.choice((0, first % 1000, first % 15_000))
     step_ms = random.choice((15_000, 1_000, 7_777, 60_000))
     return [first + k * step_ms for k in range(random.choice((1, 1, 8)))]

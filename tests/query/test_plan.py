@@ -1,0 +1,61 @@
+"""Which parts of a query summaries may answer."""
+
+import pytest
+
+from query.plan import Plan, plan
+from query.promql.parse import parse
+from tests.precompute.made_node import LOOKBACK_MS, aggregation
+
+KEPT = (aggregation("m", ["g"]), aggregation("rate(c[1m])", ["g"], accumulators=["sum", "count"]))
+
+
+def planned(text: str) -> Plan:
+    return plan(parse(text), KEPT, LOOKBACK_MS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sum(m)",
+        "sum by (g) (m) / count by (g) (m)",
+        "100 * sum(rate(c[1m]))",
+        "-sum(m)",
+        "sum(m) > 5",
+        "sum(m) - 1 + 2",
+        "max(m) - min(m) > bool 0",
+        "sum(m) / sum(m offset 5m)",
+        "quantile by (g) (0.5, m) + on (g) sum by (g) (rate(c[1m]))",
+    ],
+)
+def test_a_query_whose_selectors_all_stand_under_covered_operators_is_from_summaries(text: str) -> None:
+    assert planned(text).from_summaries
+
+
+@pytest.mark.parametrize(
+    ("text", "reasons"),
+    [
+        ("m", ["m: no aggregation operator around it"]),
+        ("rate(c[1m])", ["c[1m]: no aggregation operator around it"]),
+        ("sum(m) + m", ["m: no aggregation operator around it"]),
+        ("sum(m) + sum(n)", ["sum(n): aggregation"]),
+        ("sum by (x) (m)", ["grouping by `x`"]),
+        ("sum(m) + avg(rate(c[5m]))", ["avg(rate(c[5m])): aggregation"]),
+    ],
+)
+def test_one_selector_that_no_summary_answers_is_enough_and_is_named(text: str, reasons: list[str]) -> None:
+    found = planned(text)
+    assert not found.from_summaries
+    for reason in reasons:
+        assert any(reason in line for line in found.reasons), found.reasons
+
+
+@pytest.mark.parametrize("text", ["1 + 1", "42", "-1"])
+def test_a_query_without_selectors_is_from_no_summary(text: str) -> None:
+    assert not planned(text).from_summaries
+    assert planned(text).reasons == ()
+
+
+def test_what_is_covered_is_listed_though_the_rest_is_not() -> None:
+    found = planned("sum(m) / sum by (x) (m)")
+    assert [str(c.requirement.node) for c in found.covered] == ["sum(m)"]
+    assert len(found.reasons) == len(KEPT)
