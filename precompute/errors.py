@@ -4,6 +4,7 @@
     ├── Rejected            a write that must be sent again later (HTTP: 503 and Retry-After)
     ├── LogDamaged          a sample log that cannot be opened without losing acknowledged samples
     ├── TableReplaced       series ids of a table that was compacted meanwhile: look them up again
+    ├── StoreError          the summary store cannot be read or written now (stores/base.py)
     ├── InstallMismatch     the data on disk was written under other fixed constants
     ├── BlobError           bytes that are no summary of a known version
     └── QueryError          a query that has no answer here

@@ -62,6 +62,7 @@ class Intake:
         self.intern_lock = threading.Lock()
         self.applied = log.last_id()
         self._closed = "starting: the head is being rebuilt from the sample log"
+        self._synced_alive_ms = progress.alive_ms
         self._bytes_written, self._bytes_ticked = 0, 0
 
     @property
@@ -113,11 +114,12 @@ class Intake:
         """Note on disk that the node listened until then, and that its log has been synced since."""
         with suppress(OSError):  # an older heartbeat only makes a hole longer
             self.file.beat(alive_ms)
+            self._synced_alive_ms = alive_ms
 
     def advance(self, progress: Progress) -> None:
         """Save the node's progress, then act upon it; called under the lock. Raises Rejected where the disk fails."""
         try:
-            self.file.save(progress)
+            self.file.save(replace(progress, alive_ms=self._synced_alive_ms))
         except OSError as error:
             raise Rejected(f"cannot save {self.file.path}: {error.strerror}") from error
         self.progress = progress

@@ -16,6 +16,8 @@ GAUGES: tuple[tuple[str, str, Callable[[Node], float]], ...] = (
     ("asap_log_damaged_records", "Places in the log that could not be read.", lambda n: n.log.damaged_records),
     ("asap_floor_seconds", "Samples at or before this time are refused.", lambda n: n.progress().floor_ms / 1000),
     ("asap_final_seconds", "Panes that end by this time never change.", lambda n: n.progress().final_ms / 1000),
+    ("asap_clock_drift_seconds", "Wall clock against time since boot; above 5 s the floor stays.",
+     lambda n: n.engine.clock_drift_ms / 1000),
     ("asap_holes", "Intervals in which samples are known to be missing.", lambda n: len(n.progress().holes)),
     ("asap_panes_behind", "Sealed panes that waited after the last tick.", lambda n: n.engine.health().behind_panes),
     ("asap_last_tick_seconds", "When the last tick ended.", lambda n: (n.engine.health().completed_ms or 0) / 1000),

@@ -17,7 +17,7 @@ from pathlib import Path
 from precompute.aggregations import Aggregation
 from precompute.clock import Clock
 from precompute.engines.minibatch import EngineLimits, MiniBatchEngine
-from precompute.errors import Rejected
+from precompute.errors import PrecomputeError, Rejected
 from precompute.evaluate.head_source import HeadSource
 from precompute.head import Head
 from precompute.intake import Intake, IntakeLimits
@@ -75,6 +75,7 @@ class Node:
         self.engine = MiniBatchEngine(
             self.intake, self.source(settings.engine_threads), store, aggregations, self._engine_limits(), clock
         )
+        self._not_ready = "the head is being rebuilt from the sample log"
         self._stopped, self._rebuilt = threading.Event(), threading.Event()
         self._rebuilding = threading.Thread(target=self._rebuild, name="asap-rebuild", daemon=True)
         self._beats = threading.Thread(target=self._beat, name="asap-heartbeat", daemon=True)
@@ -91,7 +92,7 @@ class Node:
         """None when queries can be answered."""
         if self._stopped.is_set():
             return "shutting down"
-        return None if self._rebuilt.is_set() else "the head is being rebuilt from the sample log"
+        return None if self._rebuilt.is_set() else self._not_ready
 
     def wait_until_rebuilt(self) -> bool:
         """Waits for the rebuild to end; false if it was broken off."""
@@ -141,6 +142,13 @@ class Node:
         return EngineLimits(s.acceptance_ms, s.lateness_ms, s.kept_ms, s.max_reach_ms, tick_ms=s.window_ms)
 
     def _rebuild(self) -> None:
+        try:
+            self._read_back()
+        except PrecomputeError as error:
+            self._not_ready = f"the head could not be rebuilt: {error}"
+            logger.exception("the head could not be rebuilt; mend the cause and start again")
+
+    def _read_back(self) -> None:
         begun_s = self.clock.monotonic_s()
         for entry in self.log.read(0, self.head.table):
             if self._stopped.is_set():

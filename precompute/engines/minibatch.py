@@ -2,12 +2,13 @@
 
 The order of one tick (the rules and why: docs/architecture.md, "Floor and final"):
 
-    raise the floor  →  summarise dirty panes, newest first  →  final = floor, if all up to it are clean  →  trim
+    raise the floor  →  summarise dirty panes  →  final = floor, if all up to it are clean  →  trim
 
 No sample at or before the floor is accepted, and the head holds every sample accepted before it was raised, so
 a pane that is clean after that can never change.
 """
 
+import logging
 import threading
 import time
 from collections import defaultdict
@@ -33,6 +34,8 @@ from precompute.samples import I64, Bool
 from precompute.stores.base import SummaryStore
 from precompute.summaries import HOLE, Summary
 from precompute.summarise import summarise
+
+logger = logging.getLogger(__name__)
 
 _CELLS = 1 << 21
 """Series × panes of one batch: bounds its memory and how long a deadline may be overrun."""
@@ -65,6 +68,7 @@ class MiniBatchEngine:
         self._running, self._stopping = threading.Lock(), False
         self._completed_ms: int | None = None
         self._behind = 0
+        self.clock_drift_ms = 0
         self._clock_offset_ms = clock.now_ms() - clock.boot_ms()
 
     def load(self) -> None:
@@ -128,23 +132,35 @@ class MiniBatchEngine:
         """Newest entry in the head, and the floor; both as of one moment."""
         intake = self.intake
         with intake.lock:
-            drift_ms = self.clock.now_ms() - self.clock.boot_ms() - self._clock_offset_ms
-            trusted = abs(drift_ms) <= _CLOCK_TOLERANCE_MS
+            trusted = self._clock_is_trusted()
             now_ms = self.clock.now_ms()
             intake.advance(raise_floor(intake.progress, now_ms, self.limits.acceptance_ms, trusted))
             intake.ticked()
             return intake.applied, intake.progress.floor_ms
 
+    def _clock_is_trusted(self) -> bool:
+        """Whether the wall clock has gone as far as the time since boot has, since the start."""
+        self.clock_drift_ms = self.clock.now_ms() - self.clock.boot_ms() - self._clock_offset_ms
+        if abs(self.clock_drift_ms) <= _CLOCK_TOLERANCE_MS:
+            return True
+        logger.warning(
+            "the wall clock was moved by %.1f s since the start: the floor stays and the log grows until a restart",
+            self.clock_drift_ms / 1000,
+        )
+        return False
+
     def _batches(self) -> Iterator[tuple[list[Aggregation], I64]]:
-        """What is to be computed, newest panes first; aggregations of one expression together."""
+        """What is to be computed: the newest panes, then the oldest; aggregations of one expression together."""
         families = defaultdict(list)
         for aggregation in self.aggregations:
             families[aggregation.expr, aggregation.width_ms, aggregation.lookback_ms].append(aggregation)
         for family in families.values():
-            waiting = np.unique(np.concatenate([self._waiting(a) for a in family]))[::-1]
+            waiting = np.unique(np.concatenate([self._waiting(a) for a in family]))
             size = self._panes_at_once(family[0])
-            for first in range(0, len(waiting), size):
-                yield family, waiting[first : first + size][::-1]
+            yield from ((family, part) for part in (waiting[-size:],) if len(part))
+            older = waiting[:-size]
+            for first in range(0, len(older), size):
+                yield family, older[first : first + size]
 
     def _panes_at_once(self, aggregation: Aggregation) -> int:
         series = self.intake.head.series_count()

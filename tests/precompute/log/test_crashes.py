@@ -194,8 +194,8 @@ def test_a_damaged_segment_stays_until_its_hole_is_old(tmp_path: Path) -> None:
 def test_nothing_acknowledged_is_lost_or_doubled_by_kills(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     acknowledged: list[int] = []
-    for _ in range(4):
-        acknowledged += _run_until_killed(tmp_path, first=1 + max(acknowledged, default=0), reports=rng.integers(1, 60))
+    for life in range(4):  # numbers of its own for each, as one that was killed may have written more than it said
+        acknowledged += _run_until_killed(tmp_path, first=1 + 10_000_000 * life, reports=rng.integers(1, 60))
     found = [t_ms - NOW_MS for _, t_ms, _ in samples(OpenFiles(tmp_path)())]
     assert len(found) == len(set(found))
     assert set(acknowledged) <= set(found)
