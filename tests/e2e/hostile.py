@@ -92,7 +92,7 @@ def bodies(draw: random.Random, count: int) -> Iterator[Request]:
     """Writes that are broken in one way or another."""
     kinds: tuple[Callable[[random.Random], tuple[bytes, str]], ...] = (
         _truncated, _bit_flipped, _flipped_inside, _cut_inside, _wrong_lengths, _wrong_types, _noise, _bad_labels,
-        _lying_header,
+        _lying_header, _deep,
     )  # fmt: skip
     for _ in range(count):
         body, encoding = draw.choice(kinds)(draw)
@@ -183,6 +183,13 @@ def _bad_labels(draw: random.Random) -> tuple[bytes, str]:
 def _lying_header(draw: random.Random) -> tuple[bytes, str]:
     packed = snappy(_fine(draw))
     return varint(draw.getrandbits(draw.randrange(1, 64))) + packed[1:], "snappy"
+
+
+def _deep(draw: random.Random) -> tuple[bytes, str]:
+    inner = b""
+    for _ in range(draw.randrange(2000)):
+        inner = protobuf(draw.randrange(1, 6), inner)
+    return _packed(inner + b"\x0b" * draw.randrange(2000), draw)
 
 
 def form(**params: str) -> bytes:

@@ -87,8 +87,8 @@ def _times() -> Iterator[Request]:
         for end in TIMES[::4]:
             yield posted("/api/v1/query_range", form(query="x", start=time, end=end, step="15"))
     for step in STEPS:
-        for start, end in ((NOW_S, NOW_S + 31_536_000), (NOW_S, NOW_S + 1), (NOW_S, NOW_S), (NOW_S + 1, NOW_S)):
-            yield posted("/api/v1/query_range", form(query="sum(x)", start=str(start), end=str(end), step=step))
+        for first, last in ((NOW_S, NOW_S + 31_536_000), (NOW_S, NOW_S + 1), (NOW_S, NOW_S), (NOW_S + 1, NOW_S)):
+            yield posted("/api/v1/query_range", form(query="sum(x)", start=str(first), end=str(last), step=step))
 
 
 def _forms() -> Iterator[Request]:

@@ -11,6 +11,7 @@ from tests.e2e.talking import instant, points, seconds
 from tests.running import Program, asap, free_port, poll_until, prometheus
 
 EXTERNAL = {"site": "here"}
+JOBS = ("shop", "asap", "prometheus")
 FLUSH = "--storage.remote.flush-deadline=1s"
 """How long a Prometheus that stops tries to send to an ASAP that is gone already."""
 
@@ -58,13 +59,20 @@ class Pair:
         lines = self.prometheus.get("/metrics").body.decode().splitlines()
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((metric + "{", metric + " ")))
 
+    def off_the_edge(self, t_ms: int, range_s: int) -> int:
+        """The first time from `t_ms` on at which no scrape lies on the left edge of a range: 2.42 would count it."""
+        scrapes = {t + range_s * 1000 for job in JOBS for t in self.scraped_ms(job, t_ms)}
+        return next(t for t in range(t_ms, t_ms + 1000) if t not in scrapes)
+
     def await_all(self, t_ms: int, range_s: int = 30, timeout_s: float = 30) -> None:
         """Until ASAP has received every sample of METRICS in `(t - range, t]` that Prometheus has."""
         query = " + ".join(f"sum(count_over_time({metric}[{range_s}s]))" for metric in METRICS)
 
+        at_ms = self.off_the_edge(t_ms, range_s)
+
         def all_there() -> bool:
-            theirs = points(instant(self.prometheus, query, t_ms))
-            return bool(theirs) and theirs == points(instant(self.asap, query, t_ms))
+            theirs = points(instant(self.prometheus, query, at_ms))
+            return bool(theirs) and theirs == points(instant(self.asap, query, at_ms))
 
         poll_until(all_there, timeout_s, f"the samples up to {seconds(t_ms)} in ASAP", every_s=0.2)
 
@@ -94,7 +102,7 @@ def pair(binary: str, folder: Path, shop: str, port: int | None = None) -> Itera
     port = port or free_port()
     whole = {**CONFIG, "query_engine": {"http_port": port}}
     with asap(folder / "asap", whole) as ours:
-        jobs = {"shop": shop, "asap": f"127.0.0.1:{port}", "prometheus": "127.0.0.1:__PORT__"}
+        jobs = dict(zip(JOBS, (shop, f"127.0.0.1:{port}", "127.0.0.1:__PORT__"), strict=True))
         with prometheus(binary, folder / "prometheus", prometheus_config(ours.url, jobs), FLUSH) as theirs:
             yield Pair(ours, theirs)
 

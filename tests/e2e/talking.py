@@ -70,7 +70,7 @@ def points(answer: Answer, leave_out: Iterable[str] = ()) -> dict[tuple[Labels, 
 
 
 def _ms(point: list[Any]) -> int:
-    return round(point[0] * 1000)
+    return round(float(point[0]) * 1000)
 
 
 def single(answer: Answer) -> float:

@@ -4,6 +4,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,11 +102,15 @@ def _all_is_there(asap: Program, writers: Sequence[Writer]) -> None:
             assert len(found) <= writer.acknowledged + 1
 
 
+def _is_from_summaries(asap: Program, query: str, start: int, end: int) -> bool:
+    return tier(ranged(asap, query, start, end, 1000)) == "summary"
+
+
 def _summaries_equal_the_head(asap: Program, begin: int, end: int) -> None:
     start, end = (t // 1000 * 1000 for t in (begin + 1000, end))
     for op in ("sum", "count", "min", "max"):
         covered, beside = f"{op} by (writer) (numbered)", f"{op} by (writer) (numbered == numbered)"
-        poll_until(lambda q=covered: tier(ranged(asap, q, start, end, 1000)) == "summary", 30, f"{op} from summaries")
+        poll_until(partial(_is_from_summaries, asap, covered, start, end), 30, f"{op} from summaries")
         exact = ranged(asap, beside, start, end, 1000)
         assert tier(exact) == "head"
         assert ranged(asap, covered, start, end, 1000).json()["data"] == exact.json()["data"]

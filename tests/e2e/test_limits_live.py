@@ -1,5 +1,6 @@
 """Limits, replica pairs and the upstream, at a running node."""
 
+import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -32,50 +33,53 @@ def retry_after(answer: Answer) -> int:
     return int({name.lower(): text for name, text in answer.headers.items()}["retry-after"])
 
 
-def fill(asap: Program, metric: str, requests: int = 200) -> tuple[int, Answer]:
-    """New series until a write is refused: how many requests were taken, and the refusal."""
+def fill(asap: Program, new_series: bool, requests: int = 300) -> tuple[int, Answer]:
+    """Samples of x, hardly compressible, until a write is refused: how many requests were taken, and the refusal."""
+    draw = random.Random(7)
     for request in range(requests):
-        series = [(named(metric, n=f"{request}-{k}"), [(now_ms(), float(k))]) for k in range(BURST)]
-        answer = write(asap, series)
+        names = (f"{request if new_series else 0}-{k}" for k in range(BURST))
+        answer = write(asap, [(named("x", n=n), [(now_ms(), draw.random())]) for n in names])
         if answer.status != 204:
             return request, answer
     raise AssertionError("nothing was refused")
 
 
-def test_a_full_head_refuses_writes_and_goes_on_answering(asap_process: Start) -> None:
-    with asap_process({"head": {"max_bytes": "8MiB"}, "engine": QUICK}) as asap:
-        taken, refusal = fill(asap, "x")
+def keeping(acceptance: str) -> dict[str, Any]:
+    """Samples are kept for acceptance age plus reach: seconds."""
+    batch = {"acceptance_age": acceptance, "max_reach": "2s", "window_size": "1s", "allowed_lateness": "1s"}
+    return {"engine": {"minibatch": batch}, "query_engine": {"lookback_delta": "2s"}}
+
+
+def test_a_full_head_refuses_writes_goes_on_answering_and_recovers(asap_process: Start) -> None:
+    with asap_process({**keeping("6s"), "head": {"max_bytes": "8MiB", "retention": "8s"}}) as asap:
+        taken, refusal = fill(asap, new_series=True)
+        full_ms = now_ms()
         assert taken
-        assert refusal.status == 503
-        assert retry_after(refusal) >= 1
+        assert (refusal.status, retry_after(refusal) >= 1) == (503, True)
         assert b"head.max_bytes" in refusal.body
-        assert single(instant(asap, "count(x)", now_ms())) == taken * BURST
+        assert single(instant(asap, "count(count_over_time(x[8s]))", full_ms)) == taken * BURST
         assert asap.get("/-/ready").status == 200
         assert write(asap, [(named("x", n="0-0"), [(now_ms(), 1.0)])]).status == 503
+        poll_until(lambda: is_taken(asap), 40, "room in the head after trimming", every_s=0.3)
+
+
+def is_taken(asap: Program) -> bool:
+    return write(asap, [(named("y"), [(now_ms(), 1.0)])]).status == 204
 
 
 def test_a_full_log_refuses_writes_until_old_samples_are_trimmed(asap_process: Start) -> None:
-    """Kept are acceptance age plus reach, here seconds; segments go as a whole, and a restart begins a new one."""
-    kept = {"acceptance_age": "3s", "max_reach": "2s", "window_size": "1s", "allowed_lateness": "1s"}
-    config: dict[str, Any] = {
-        "engine": {"minibatch": kept},
-        "head": {"retention": "5s"},
-        "query_engine": {"lookback_delta": "2s"},
-        "log": {"max_bytes": "400KiB", "max_backlog": "400KiB"},
-    }
+    """Segments go as a whole, and a restart begins a new one."""
+    full = {"max_bytes": "400KiB", "max_backlog": "400KiB"}
+    config: dict[str, Any] = {**keeping("2s"), "head": {"retention": "4s"}, "log": full}
     with asap_process(config) as asap:
-        taken, refusal = fill(asap, "x")
+        taken, refusal = fill(asap, new_series=False)
         assert taken
         assert (refusal.status, retry_after(refusal) >= 1) == (503, True)
         assert b"log.max_bytes" in refusal.body
         assert asap.get("/api/v1/query", query="1 + 1").status == 200
         assert asap.stop() == 0
     with asap_process(config) as asap:
-
-        def taken_again() -> bool:
-            return write(asap, [(named("y"), [(now_ms(), 1.0)])]).status == 204
-
-        poll_until(taken_again, 30, "room in the log after trimming", every_s=0.3)
+        poll_until(lambda: is_taken(asap), 30, "room in the log after trimming", every_s=0.3)
 
 
 def test_without_a_head_tier_a_constant_is_still_answered(asap_process: Start) -> None:

@@ -7,103 +7,22 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.pair import EXTERNAL, Pair, pair, restarted
+from tests.e2e.expressions import DIFFERENT_IN_2_42, FROM_SUMMARIES, FROM_THE_HEAD, RATE_S, REFUSED_BY_BOTH
+from tests.e2e.pair import EXTERNAL, JOBS, Pair, pair, restarted
 from tests.e2e.shop import FLOORS, HELP, Shop, open_shop
 from tests.e2e.talking import await_tier, crash, differences, instant, points, posted, ranged, seconds, tier
 from tests.running import Program, poll_until
 
 pytestmark = pytest.mark.e2e
 
-GATHERED_S = 16
+GATHERED_SCRAPES = 16
 STEPS = 6
 QUANTILE_BOUND = 0.01
-
-FROM_SUMMARIES = (
-    "sum(shop_temperature_celsius)",
-    "sum by (floor) (shop_temperature_celsius)",
-    "sum by (job, instance) (shop_temperature_celsius)",
-    "avg by (job) (shop_temperature_celsius)",
-    "count by (floor) (shop_temperature_celsius)",
-    "min by (job, instance) (shop_temperature_celsius)",
-    "max(shop_temperature_celsius)",
-    "stddev by (floor) (shop_temperature_celsius)",
-    "stdvar(shop_temperature_celsius)",
-    'sum(shop_temperature_celsius{floor=""})',
-    'count by (floor) (shop_temperature_celsius{floor=~"c.*|roof"})',
-    'max(shop_temperature_celsius{floor!="roof"} offset 3s)',
-    "group by (floor) (shop_temperature_celsius)",
-    "sum by (code) (rate(shop_requests_total[5s]))",
-    'sum(rate(shop_requests_total{path="/c"}[5s]))',
-    'count by (path) (rate(shop_requests_total{code!="500"}[5s]))',
-    "max by (code) (rate(shop_requests_total[5s]))",
-    "sum without (instance) (shop_requests_total)",
-    "sum without (instance, code) (shop_requests_total)",
-    "count by (floor) (shop_temperature_celsius > 20)",
-    "count(shop_flapping)",
-    "sum by (part) (shop_flapping)",
-    "sum by (job) (up)",
-    "avg(up) * 100",
-    'sum(rate(shop_requests_total{code="500"}[5s])) / sum(rate(shop_requests_total[5s]))',
-    "max by (job) (up) == 1",
-)
-FROM_THE_HEAD = (
-    "shop_temperature_celsius",
-    'shop_temperature_celsius{room=~"r00[1-5]|r1.9"}',
-    'shop_requests_total{code!~"4..",path!=""}',
-    '{__name__=~"shop_(odd|flapping)"}',
-    "shop_odd",
-    "-shop_odd",
-    "shop_flapping",
-    "shop_flapping offset 5s",
-    "rate(shop_requests_total[5s])",
-    "increase(shop_requests_total[8s])",
-    "irate(shop_requests_total[5s])",
-    "delta(shop_temperature_celsius[7s])",
-    "resets(shop_requests_total[14s])",
-    "changes(shop_flapping[10s])",
-    "avg_over_time(shop_temperature_celsius[5s])",
-    "sum_over_time(shop_temperature_celsius[5s])",
-    "min_over_time(shop_temperature_celsius[5s])",
-    "max_over_time(shop_odd[5s])",
-    "count_over_time(shop_flapping[9s])",
-    "stddev_over_time(shop_temperature_celsius[8s])",
-    "quantile_over_time(0.75, shop_temperature_celsius[8s])",
-    "last_over_time(shop_flapping[6s])",
-    "present_over_time(shop_flapping[6s])",
-    "sum by (room) (shop_temperature_celsius)",
-    "sum by (nothing) (shop_requests_total)",
-    "avg without (room) (shop_temperature_celsius)",
-    "quantile by (floor) (0.9, shop_temperature_celsius)",
-    "quantile(1.5, shop_requests_total)",
-    "shop_temperature_celsius > bool 20",
-    "20 < shop_temperature_celsius",
-    'shop_requests_total{code="500"} / on (path) shop_requests_total{code="200"}',
-    'sum by (path) (shop_requests_total) - sum by (path) (shop_requests_total{code="200"})',
-    "2 * shop_temperature_celsius ^ 2 % 7",
-    "process_resident_memory_bytes",
-    "sum by (job) (rate(process_cpu_seconds_total[5s]))",
-    "1 + 1",
-)
-
-REFUSED_BY_BOTH = (
-    "sum by (path) (shop_requests_total) / on (path) shop_requests_total",
-    "shop_requests_total / on (path) sum by (path) (shop_requests_total)",
-)
-DIFFERENT_IN_2_42 = {
-    "increase(shop_new_total[5m])": (
-        "where a counter begins inside the range, 2.42 extrapolates back to its zero over up to 1.1 scrape intervals; "
-        "since 3.0 half an interval is the most"
-    ),
-    'count_over_time(up{job="shop"}[__EDGES__])': (
-        "2.42 counts a sample on the left edge of a range; since 3.0 it does not"
-    ),
-}
-"""Expressions with other answers in Prometheus 3, whose rules are ours, and why; __EDGES__ is the time between two
-scrapes, the later of which the step is at."""
 
 
 @pytest.fixture(scope="module")
@@ -111,19 +30,23 @@ def both(prometheus_binary: str, tmp_path_factory: pytest.TempPathFactory) -> It
     """Both systems, with some seconds of samples."""
     folder: Path = tmp_path_factory.mktemp("pair")
     with open_shop() as (target, shop), pair(prometheus_binary, folder, target) as running:
-        poll_until(lambda: shop.scrapes > GATHERED_S, 60, "scrapes of the shop", every_s=0.2)
+        poll_until(lambda: shop.scrapes > GATHERED_SCRAPES, 60, "scrapes of the shop", every_s=0.2)
         yield running
 
 
-def end_ms(both: Pair, fraction_ms: int) -> int:
+def end_ms(both: Pair, on_the_grid: bool = False) -> int:
     """A recent time, with `STEPS` steps of a second before it, up to which ASAP has all samples and has sealed.
 
-    No scrape has this place in its second, so whole-second ranges have no sample on an edge.
+    Off the pane grid, no scrape has this place in its second, so that ranges of whole seconds have none on an edge; on
+    the grid, none lies where one of the ranges of FROM_SUMMARIES begins.
     """
-    t_ms = int(time.time()) * 1000 - 3000 + fraction_ms
-    places = {t % 1000 for job in ("shop", "asap", "prometheus") for t in both.scraped_ms(job, t_ms)}
-    t_ms += next(away for away in range(1000) if (fraction_ms + away) % 1000 not in places) if fraction_ms else 0
-    assert t_ms % 1000 not in places, "a scrape fell on the pane grid; choose the steps otherwise"
+    t_ms = int(time.time()) * 1000 - 3000
+    scrapes = [t for job in JOBS for t in both.scraped_ms(job, t_ms)]
+    if on_the_grid:
+        edges = {t + RATE_S * 1000 + step * 1000 for t in scrapes for step in range(STEPS + 1)}
+        t_ms = next(t for t in range(t_ms, t_ms - 4000, -1000) if t not in edges)
+    else:
+        t_ms = next(t for t in range(t_ms + 500, t_ms + 1000) if t % 1000 not in {s % 1000 for s in scrapes})
     both.await_all(t_ms)
     await_tier(both.asap, "sum(up)", t_ms // 1000 * 1000)
     return t_ms
@@ -145,20 +68,20 @@ def compared(both: Pair, query: str, end: int, wanted: str) -> list[str]:
 
 
 def test_answers_from_the_head_are_prometheus_own(both: Pair) -> None:
-    end = end_ms(both, 500)
+    end = end_ms(both)
     queries = (*FROM_THE_HEAD, *FROM_SUMMARIES)
     assert not [line for query in queries for line in compared(both, query, end, "head")]
 
 
 def test_answers_from_summaries_are_prometheus_own(both: Pair) -> None:
-    end = end_ms(both, 0)
+    end = end_ms(both, on_the_grid=True)
     for query in FROM_SUMMARIES:
-        poll_until(lambda q=query: _all_from_summaries(both, q, end), 20, f"{query} from summaries", every_s=0.2)
+        poll_until(partial(_all_from_summaries, both, query, end), 20, f"{query} from summaries", every_s=0.2)
     assert not [line for query in FROM_SUMMARIES for line in compared(both, query, end, "summary")]
 
 
 def test_quantiles_from_summaries_keep_to_their_bound(both: Pair) -> None:
-    end = end_ms(both, 0)
+    end = end_ms(both, on_the_grid=True)
     for phi in (0, 0.25, 0.5, 0.99, 1):
         query = f"quantile by (floor) ({phi}, shop_temperature_celsius)"
         answer = await_tier(both.asap, query, end)
@@ -171,14 +94,14 @@ def test_quantiles_from_summaries_keep_to_their_bound(both: Pair) -> None:
 
 @pytest.mark.parametrize("query", REFUSED_BY_BOTH)
 def test_one_to_many_matching_is_refused_by_both(both: Pair, query: str) -> None:
-    end = end_ms(both, 500)
+    end = end_ms(both)
     ours, theirs = (side.get("/api/v1/query", query=query, time=seconds(end)) for side in _sides(both))
     assert (ours.status, ours.json()["errorType"]) == (theirs.status, theirs.json()["errorType"]) == (422, "execution")
 
 
 @pytest.mark.parametrize("query", DIFFERENT_IN_2_42)
 def test_what_is_known_to_differ_still_does(both: Pair, query: str) -> None:
-    end = end_ms(both, 500)
+    end = end_ms(both)
     *_, first, _, _, last = both.scraped_ms("shop", end)
     asked = query.replace("__EDGES__", f"{last - first}ms")
     ours, theirs = (list(points(instant(side, asked, last), EXTERNAL).values()) for side in _sides(both))
@@ -211,7 +134,7 @@ def test_metadata_arrives(both: Pair) -> None:
 
 
 def test_the_label_endpoints_list_the_same(both: Pair) -> None:
-    end = end_ms(both, 500)
+    end = end_ms(both)
     window = {"start": seconds(end - 10_000), "end": seconds(end)}
     for path in ("/api/v1/label/__name__/values", "/api/v1/label/room/values"):
         both_lists = [side.get(path, **window, **{"match[]": '{job="shop"}'}).json()["data"] for side in _sides(both)]
@@ -235,7 +158,7 @@ def test_a_restart_in_the_middle_loses_nothing(
         _await_scrapes(shop, 4)
         running = stack.enter_context(restarted(before, tmp_path, port))
         _await_scrapes(shop, 2)
-        end = end_ms(running, 500)
+        end = end_ms(running)
         for query in ("count_over_time(shop_temperature_celsius[30s])", "sum_over_time(shop_temperature_celsius[30s])"):
             assert not compared(running, query, end, "head")
         assert running.remote("prometheus_remote_storage_samples_retried_total") > 0
@@ -247,10 +170,12 @@ def test_a_restart_in_the_middle_loses_nothing(
 
 def _is_stale_in_both(both: Pair) -> None:
     gone = poll_until(lambda: _newest(both.prometheus, 'up{job="shop"} == 0'), 20, "the shop is seen as gone")
-    both.await_all(gone + 1)
+    both.await_all(gone)
+    end = both.off_the_edge(gone, 30)
     for query in ("shop_temperature_celsius", 'up{job="shop"}', "last_over_time(shop_odd[30s])"):
-        assert not compared(both, query, gone + 1, "head")
-    assert not points(instant(both.asap, "shop_temperature_celsius", gone + 1))
+        ours, theirs = (points(instant(side, query, end), EXTERNAL) for side in _sides(both))
+        assert not differences(ours, theirs)
+    assert not points(instant(both.asap, "shop_temperature_celsius", end))
 
 
 def _newest(side: Program, query: str) -> int:
