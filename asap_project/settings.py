@@ -26,7 +26,7 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = ["precompute", "query", "ingest", "asap_project", "rest_framework"]
-MIDDLEWARE: list[str] = []
+MIDDLEWARE: list[str] = ["asap_project.middleware.content_length"]
 TEMPLATES: list[dict[str, object]] = []
 
 DATABASES = {"default": database(ASAP.config)}
@@ -49,10 +49,11 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "filters": {"unforeseen": {"()": "asap_project.logs.Unforeseen"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
-        "django.request": {"level": "ERROR"},  # an answer of 400 or 503 is no news; it is counted in /metrics
+        "django.request": {"level": "ERROR", "filters": ["unforeseen"]},
         "celery": {"level": "WARNING"},  # nor is each tick that went well
     },
 }

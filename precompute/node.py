@@ -32,6 +32,8 @@ from precompute.touched import Touched
 logger = logging.getLogger(__name__)
 
 _HEARTBEAT_S = 1.0
+_SEGMENT_BYTES, _FEWEST_SEGMENTS = 128 << 20, 16
+"""A segment is let go as a whole, so a full log must consist of several."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ class Node:
             folder, self.head.table, max_bytes=s.log_max_bytes, min_free_disk=s.min_free_disk_bytes, clock=self.clock,
             floor_ms=lambda: self.intake.progress.floor_ms, max_future_ms=s.max_future_ms,
             fsync_every_append=s.fsync_ms == 0, disk_free=lambda: shutil.disk_usage(folder).free,
+            segment_bytes=min(_SEGMENT_BYTES, s.log_max_bytes // _FEWEST_SEGMENTS),
         )  # fmt: skip
 
     def _open_intake(self) -> Intake:

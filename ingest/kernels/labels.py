@@ -3,7 +3,7 @@
 import numpy as np
 
 from ingest.kernels.wire import read_field
-from precompute.kernels import kernel
+from precompute.kernels import bare, kernel
 from precompute.kernels.bytes import load_u64, same_run
 
 OK, NO_NAME, DUPLICATE, EMPTY_NAME, BAD_UTF8, TOO_MANY, LONG_NAME, LONG_VALUE, MALFORMED = range(9)
@@ -36,7 +36,7 @@ def scan_labels(buf, start, length, bounds):
     return verdict, canonical, first, spans[:used]
 
 
-@kernel
+@bare
 def _count_labels(buf, start, length, most):
     """An upper bound of the spans needed: no run uses more than `most`."""
     total = 0
@@ -53,7 +53,7 @@ def _count_labels(buf, start, length, most):
     return total
 
 
-@kernel
+@bare
 def _scan_run(buf, pos, end, bounds, spans):
     """(verdict, labels with a value, whether canonical) of one run; fills the head of `spans`."""
     labels = 0
@@ -90,7 +90,7 @@ def _scan_run(buf, pos, end, bounds, spans):
     return OK, kept, plain and kept == labels and size == 0
 
 
-@kernel
+@bare
 def _read_label(buf, pos, end):
     """Spans of name and value in the Label at buf[pos:end], empty where absent; name start -1 if damaged."""
     name, name_end, value, value_end = pos, pos, pos, pos
@@ -108,7 +108,7 @@ def _read_label(buf, pos, end):
     return name, name_end, value, value_end
 
 
-@kernel
+@bare
 def _label_fault(buf, name, name_end, value, value_end, bounds):
     if name == name_end:
         return EMPTY_NAME
@@ -121,14 +121,14 @@ def _label_fault(buf, name, name_end, value, value_end, bounds):
     return OK
 
 
-@kernel
+@bare
 def _canonical_size(name_size, value_size):
     """Bytes of a Label field with both its parts and lengths in their shortest form."""
     message = 2 + _varint_size(name_size) + name_size + _varint_size(value_size) + value_size
     return 1 + _varint_size(message) + message
 
 
-@kernel
+@bare
 def _varint_size(number):
     size = 1
     while number >= 0x80:
@@ -137,7 +137,7 @@ def _varint_size(number):
     return size
 
 
-@kernel
+@bare
 def _place(buf, spans, labels, name, name_end, value, value_end):
     """Insert a label into the sorted head of `spans`; its place, or -1 if the name is there."""
     place = labels
@@ -158,7 +158,7 @@ def _place(buf, spans, labels, name, name_end, value, value_end):
     return place
 
 
-@kernel
+@bare
 def _compare(buf, a, a_end, b, b_end):
     """Below, at or above 0 as the bytes buf[a:a_end] sort before, with or after buf[b:b_end]."""
     while a < a_end and b < b_end:
@@ -169,7 +169,7 @@ def _compare(buf, a, a_end, b, b_end):
     return (a_end - a) - (b_end - b)
 
 
-@kernel
+@bare
 def _drop_empty(spans, labels):
     kept = 0
     for k in range(labels):
@@ -180,7 +180,7 @@ def _drop_empty(spans, labels):
     return kept
 
 
-@kernel
+@bare
 def _is_metric_name(buf, pos, end):
     same = end - pos == len(_METRIC_NAME)
     k = 0
@@ -208,7 +208,7 @@ def metric_names(buf, start, length):
     return spans
 
 
-@kernel
+@bare
 def _is_utf8(buf, pos, end):
     """Whether buf[pos:end] is UTF-8 (RFC 3629: shortest form, no surrogates, up to U+10FFFF)."""
     while end - pos >= 8 and load_u64(buf, pos) & _HIGH_BITS == 0:
@@ -227,7 +227,7 @@ def _is_utf8(buf, pos, end):
     return True
 
 
-@kernel
+@bare
 def _continuation_bytes(lead):
     if lead < 0x80:
         return 0
@@ -240,7 +240,7 @@ def _continuation_bytes(lead):
     return -1
 
 
-@kernel
+@bare
 def _second_byte_fits(lead, second):
     """RFC 3629, section 4: the ranges of the second byte."""
     low, high = 0x80, 0xBF

@@ -9,12 +9,12 @@ Bytes are indexed by unsigned numbers: a signed index would cost a test for "fro
 
 import numpy as np
 
-from precompute.kernels import kernel
+from precompute.kernels import bare
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
-@kernel
+@bare
 def read_varint(buf, pos, end):
     """(value as int64, next position) of the varint at `pos`."""
     value = np.uint64(0)
@@ -32,7 +32,7 @@ def read_varint(buf, pos, end):
     return np.int64(0), -1 - pos
 
 
-@kernel
+@bare
 def read_field(buf, pos, end):
     """(tag, payload, next position) of the field at `pos`, all int64.
 
@@ -46,7 +46,7 @@ def read_field(buf, pos, end):
     return _read_any_field(buf, pos, end)
 
 
-@kernel
+@bare
 def _read_any_field(buf, pos, end):
     tag, at = read_varint(buf, pos, end)
     if at < 0 or tag < 8 or tag > 0xFFFFFFFF:

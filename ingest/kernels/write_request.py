@@ -6,7 +6,7 @@ All return a position: negative for a damaged request (see `ingest.kernels.wire.
 import numpy as np
 
 from ingest.kernels.wire import read_field
-from precompute.kernels import kernel
+from precompute.kernels import bare
 from precompute.kernels.bytes import load_u64
 
 SERIES, SAMPLES, SIDE_BYTES, METADATA = 0, 1, 2, 3
@@ -17,7 +17,7 @@ _VALUE, _TIMESTAMP, _TYPE = 0x09, 0x10, 0x08
 _BYTES = 2
 
 
-@kernel
+@bare
 def count_request(buf, counts):
     """Add up `counts` int64[4] over the request `buf` uint8[m]; checks all but the samples' insides."""
     pos = np.int64(0)
@@ -38,7 +38,7 @@ def count_request(buf, counts):
     return pos
 
 
-@kernel
+@bare
 def _count_series(buf, pos, end, counts):
     """Count one TimeSeries, which lies in buf[pos:end]."""
     run_end = np.int64(-1)
@@ -63,7 +63,7 @@ def _count_series(buf, pos, end, counts):
     return pos
 
 
-@kernel
+@bare
 def fill_series(buf, end, label_start, label_length, sample_first, value_bits, t_ms, histograms):
     """Fill the columns of a request that was counted.
 
@@ -96,7 +96,7 @@ def fill_series(buf, end, label_start, label_length, sample_first, value_bits, t
     return pos
 
 
-@kernel
+@bare
 def _fill_one(buf, pos, end, value_bits, t_ms, row):
     """One TimeSeries: (label start, label bytes, whether labels stand apart, histograms, next row or error)."""
     start = pos
@@ -126,7 +126,7 @@ def _fill_one(buf, pos, end, value_bits, t_ms, row):
     return start, length, apart, skipped, row
 
 
-@kernel
+@bare
 def _read_sample(buf, pos, end):
     """(value's bits, timestamp, position) of the Sample in buf[pos:end]."""
     bits = np.uint64(0)
@@ -148,7 +148,7 @@ def _read_sample(buf, pos, end):
     return bits, t, pos
 
 
-@kernel
+@bare
 def _gather_labels(buf, pos, end, out):
     """Copy the label fields of the TimeSeries in buf[pos:end] one after another to buf[out:]."""
     while pos < end:
@@ -160,7 +160,7 @@ def _gather_labels(buf, pos, end, out):
         pos = after
 
 
-@kernel
+@bare
 def fill_metadata(buf, spans):
     """Read the first k metadata entries of a request that was counted.
 
@@ -180,7 +180,7 @@ def fill_metadata(buf, spans):
     return pos
 
 
-@kernel
+@bare
 def _fill_entry(buf, pos, end, span):
     while pos < end:
         tag, payload, after = read_field(buf, pos, end)

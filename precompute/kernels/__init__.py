@@ -23,7 +23,7 @@ def _sources_hash() -> str:
     for package in _PACKAGES:
         for path in sorted((_ROOT / package).rglob("*.py")):
             text = path.read_bytes()
-            if b"@kernel" in text:
+            if b"from precompute.kernels import" in text or path.parent == Path(__file__).parent:
                 hashed.update(path.relative_to(_ROOT).as_posix().encode() + text)
     return hashed.hexdigest()
 
@@ -37,7 +37,10 @@ def _cache_home() -> Path:
 
 CACHE = _cache_home() / _sources_hash()
 
-numba.config.CACHE_DIR = str(CACHE)  # type: ignore[attr-defined]  # numba sets its attributes at run time
+_numba: Any = numba
+"""What of it is used here is not in its annotations."""
+
+_numba.config.CACHE_DIR = str(CACHE)
 
 
 def forget_old_kernels() -> None:
@@ -49,9 +52,17 @@ def forget_old_kernels() -> None:
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compiled on first use, kept on disk, and free of the GIL."""
-    return numba.njit(nogil=True, cache=True)(function)
+    return _numba.njit(nogil=True, cache=True)(function)
+
+
+def bare(function: Callable[..., Any]) -> Any:
+    """A kernel that allocates nothing, so that its arrays need no reference counts.
+
+    Counting is an atomic step per array and call: in a helper that is called once a sample it costs more than the work.
+    """
+    return _numba.njit(nogil=True, cache=True, _nrt=False)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """A kernel that is written into those that call it, for the innermost steps."""
-    return numba.njit(nogil=True, cache=True, inline="always")(function)
+    return _numba.njit(nogil=True, cache=True, inline="always")(function)

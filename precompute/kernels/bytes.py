@@ -8,7 +8,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from precompute.kernels import inlined, kernel
+from precompute.kernels import bare, inlined, kernel
 
 _PRIME_A = np.uint64(0x9E3779B97F4A7C15)
 _PRIME_B = np.uint64(0xD6E8FEB86659FD93)
@@ -42,7 +42,7 @@ def _mix(h, word):
     return h ^ (h >> np.uint64(29))
 
 
-@kernel
+@bare
 def hash_run(buf, start, length, seed):
     """Seeded 64-bit hash of buf[start:start+length]; the same on every machine."""
     h = _mix(np.uint64(seed) + _PRIME_B, np.uint64(length))
@@ -72,7 +72,7 @@ def hash_runs(buf, start, length, seed):
     return out
 
 
-@kernel
+@bare
 def same_run(a, a_start, b, b_start, length):
     """Whether two runs of `length` bytes are equal."""
     at = 0
@@ -91,6 +91,8 @@ def same_run(a, a_start, b, b_start, length):
 def find_runs(slots, known_runs, hashes, starts, lengths, arena, buf, start, length, seed):
     """Index of each run of `buf` among the known runs, -1 where it is none of them.
 
+    Senders repeat their series in one order, so the run after the last one found is tried first.
+
     slots     int32[2^k], open addressing by the hash's low bits; -1 is free
     known_runs  how many runs the columns hold; a slot that names a later one is passed over (the table may
               grow while this runs)
@@ -99,7 +101,13 @@ def find_runs(slots, known_runs, hashes, starts, lengths, arena, buf, start, len
     """
     out = np.empty(len(start), np.int32)
     mask = np.uint64(len(slots) - 1)
+    guess = -1
     for i in range(len(start)):
+        guess += 1
+        alike = 0 < guess < known_runs and lengths[guess] == length[i]
+        if alike and same_run(arena, starts[guess], buf, start[i], length[i]):
+            out[i] = guess
+            continue
         h = hash_run(buf, start[i], length[i], seed)
         slot = h & mask
         out[i] = -1
@@ -110,10 +118,11 @@ def find_runs(slots, known_runs, hashes, starts, lengths, arena, buf, start, len
                 out[i] = known
                 break
             slot = (slot + np.uint64(1)) & mask
+        guess = out[i]
     return out
 
 
-@kernel
+@bare
 def place_runs(slots, hashes, first, count):
     """Put known runs `first` to `count - 1` into the table; there must be room."""
     mask = np.uint64(len(slots) - 1)
@@ -124,7 +133,7 @@ def place_runs(slots, hashes, first, count):
         slots[slot] = run
 
 
-@kernel
+@bare
 def gather_runs(arena, starts, lengths, picks, out, out_starts):
     """Copy the picked runs of `arena` one after another into `out`, at `out_starts` int64[n]."""
     for i in range(len(picks)):
@@ -156,7 +165,7 @@ def first_of_equal_runs(buf, start, length, seed):
     return out
 
 
-@kernel
+@bare
 def _field(buf, at, end, tag):
     """(length, start) of the field with this tag at `at`; its start is -1 where there is none that fits."""
     if at >= end or buf[at] != tag:

@@ -15,7 +15,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from precompute.kernels import inlined, kernel
+from precompute.kernels import bare, inlined
 
 HeadColumns = namedtuple(
     "HeadColumns", "tail first last_t held off cap used prev next base dt val counts free"
@@ -32,7 +32,7 @@ def _bits(x):
     return np.float64(x).view(np.int64)
 
 
-@kernel
+@bare
 def wins(new, old):
     """Whether `new` beats `old` at one timestamp: a number beats NaN beats a staleness marker, then the larger.
 
@@ -59,7 +59,7 @@ def _class_of(cap):
     return 0 if cap == 8 else 1 if cap == 16 else 2 if cap == 32 else 3
 
 
-@kernel
+@bare
 def _new_chunk(h, cap, base):
     kind = _class_of(cap)
     chunk = h.free[kind]
@@ -80,7 +80,7 @@ def _new_chunk(h, cap, base):
     return chunk
 
 
-@kernel
+@bare
 def _link_after(h, s, chunk, before):
     """Put `chunk` behind chunk `before` of series s; before = -1 puts it first."""
     after = h.next[before] if before >= 0 else h.first[s]
@@ -96,7 +96,7 @@ def _link_after(h, s, chunk, before):
         h.tail[s] = chunk
 
 
-@kernel
+@bare
 def _begin_earlier(h, s, chunk, t):
     """A chunk of series s whose base is `t`, before all its samples: the oldest one rebased, or a new one before it."""
     off = h.off[chunk]
@@ -112,7 +112,7 @@ def _begin_earlier(h, s, chunk, t):
     return chunk
 
 
-@kernel
+@bare
 def _insert_late(h, s, t, v):
     """Put a sample before the newest one of its series, or let the winner stand where its time is taken."""
     chunk = h.tail[s]
@@ -159,7 +159,7 @@ def _insert_late(h, s, t, v):
     h.counts[SAMPLES] += 1
 
 
-@kernel
+@bare
 def append(h, sid, t_ms, value):
     """Add n samples: sid int32[n], t_ms int64[n], value float64[n]; any order, repeats allowed."""
     for i in range(len(sid)):
@@ -192,7 +192,7 @@ def append(h, sid, t_ms, value):
         h.counts[SAMPLES] += 1
 
 
-@kernel
+@bare
 def trim(h, series, before_ms):
     """Free every chunk all of whose samples have t <= before_ms, of series 0 to `series` - 1."""
     for s in range(series):
@@ -217,7 +217,7 @@ def trim(h, series, before_ms):
             h.tail[s] = -1
 
 
-@kernel
+@bare
 def collect(h, s, after_ms, until_ms, t_out, v_out):
     """Copy the samples of series s in `(after_ms, until_ms]`, in order of time; how many.
 
@@ -246,7 +246,7 @@ def collect(h, s, after_ms, until_ms, t_out, v_out):
     return n
 
 
-@kernel
+@bare
 def newest(h, s, until_ms):
     """Slot in the arena and time of the newest sample of series s with t <= until_ms; (-1, 0) if none."""
     chunk = h.tail[s]
@@ -262,7 +262,7 @@ def newest(h, s, until_ms):
     return -1, np.int64(0)
 
 
-@kernel
+@bare
 def most_held(h, sids):
     """The largest number of samples that one of these series holds."""
     most = 0

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from precompute.kernels import kernel
+from precompute.kernels import bare, kernel
 
 
 @kernel
@@ -23,7 +23,7 @@ def label_columns(pairs, pair_off, sids, names):
     return out
 
 
-@kernel
+@bare
 def mark_names(pairs, pair_off, sids, seen):
     """Set seen[name id] for every label name that one of `sids` has; `seen` is bool[symbols]."""
     for i in range(len(sids)):

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from precompute.kernels import kernel
+from precompute.kernels import bare
 
 
-@kernel
+@bare
 def mark_within(h, sids, start_ms, end_ms, kept):
     """kept bool[n]: whether series sids int32[n] has a sample with start_ms <= t <= end_ms.
 
