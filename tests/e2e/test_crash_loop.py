@@ -1,7 +1,6 @@
 """kill -9, again and again, under load: what was acknowledged is there after the restart, once."""
 
 import random
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from precompute.clock import SystemClock
 from precompute.log.segment import HEADER_BYTES
 from tests.e2e.numbered import APART_MS, PARTS, Writer, await_more, held, writing
 from tests.e2e.talking import crash, instant, named, ranged, single, tier, write
@@ -30,7 +30,7 @@ CONFIG: dict[str, Any] = {
 
 def begin_ms() -> int:
     """Well in the past, so that many samples fit before now."""
-    return int(time.time()) * 1000 - 600_000
+    return SystemClock().now_ms() // 1000 * 1000 - 600_000
 
 
 def last_segment(asap: Program) -> Path:

@@ -1,6 +1,5 @@
 """One Prometheus that writes to us and stands behind us: each step from the first tier that has all of it."""
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from precompute.clock import SystemClock
 from tests.e2e.pair import EXTERNAL, FLUSH, Pair, prometheus_config
 from tests.e2e.shop import open_shop
 from tests.e2e.talking import await_tier, crash, differences, instant, points, ranged, tier
@@ -30,7 +30,7 @@ def config(port: int, upstream: str) -> dict[str, Any]:
 
 
 def now_ms() -> int:
-    return int(time.time() * 1000)
+    return SystemClock().now_ms()
 
 
 def wait_for(both: Pair, t_ms: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from precompute.clock import SystemClock
 from tests.e2e.pair import Pair, pair
 from tests.e2e.shop import open_shop
 from tests.e2e.talking import posted, seconds
@@ -25,7 +26,7 @@ LABELS_OF_DATA = frozenset({"metric", "family"})
 def both(prometheus_binary: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     with open_shop() as (target, shop), pair(prometheus_binary, tmp_path_factory.mktemp("grafana"), target) as running:
         poll_until(lambda: shop.scrapes > 3, 30, "scrapes of the shop")
-        running.await_all(int(time.time() * 1000) - 1000)
+        running.await_all(SystemClock().now_ms() - 1000)
         yield running
 
 
@@ -49,7 +50,7 @@ def asked(side: Program, how: str, path: str, **params: Any) -> Answer:
 
 def now() -> tuple[int, dict[str, str]]:
     """A recent time, ms, and Explore's window up to it."""
-    now_ms = int(time.time() * 1000)
+    now_ms = SystemClock().now_ms()
     return now_ms, {"start": seconds(now_ms - 60_000), "end": seconds(now_ms)}
 
 

@@ -2,7 +2,6 @@
 
 import random
 import socket
-import time
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from precompute.clock import SystemClock
 from tests.e2e.hostile import ANSWERS_WITHIN_S, Reply, bodies, bombs, send_all
 from tests.e2e.hostile_queries import queries
 from tests.e2e.talking import children, instant, named, points, write
@@ -38,7 +38,7 @@ def resident_mb(program: Program) -> float:
 
 def still_right(program: Program) -> None:
     """A sample written now is found at once."""
-    now_ms = int(time.time() * 1000)
+    now_ms = SystemClock().now_ms()
     assert write(program, [(named("x", a="1"), [(now_ms, 42.0)])]).status == 204
     assert points(instant(program, "x * 2", now_ms)) == {((("a", "1"),), now_ms): 84.0}
     assert program.process.poll() is None

@@ -1,7 +1,6 @@
 """Limits, replica pairs and the upstream, at a running node."""
 
 import random
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from precompute.clock import SystemClock
 from tests.e2e.talking import instant, named, points, posted, seconds, single, tier, write
 from tests.running import Answer, Program, asap, free_port, poll_until, prometheus
 
@@ -26,7 +26,7 @@ BURST = 2000
 
 
 def now_ms() -> int:
-    return int(time.time() * 1000)
+    return SystemClock().now_ms()
 
 
 def retry_after(answer: Answer) -> int:

@@ -4,7 +4,6 @@ Its version 2.42 includes the left edge of a range and of the lookback, so steps
 """
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from precompute.clock import SystemClock
 from tests.e2e.expressions import DIFFERENT_IN_2_42, FROM_SUMMARIES, FROM_THE_HEAD, RATE_S, REFUSED_BY_BOTH
 from tests.e2e.pair import EXTERNAL, JOBS, Pair, pair, restarted
 from tests.e2e.shop import FLOORS, HELP, Shop, open_shop
@@ -40,7 +40,7 @@ def end_ms(both: Pair, on_the_grid: bool = False) -> int:
     Off the pane grid, no scrape has this place in its second, so that ranges of whole seconds have none on an edge; on
     the grid, none lies where one of the ranges of FROM_SUMMARIES begins.
     """
-    t_ms = int(time.time()) * 1000 - 3000
+    t_ms = SystemClock().now_ms() // 1000 * 1000 - 3000
     scrapes = [t for job in JOBS for t in both.scraped_ms(job, t_ms)]
     if on_the_grid:
         edges = {t + RATE_S * 1000 + step * 1000 for t in scrapes for step in range(STEPS + 1)}
