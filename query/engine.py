@@ -14,7 +14,8 @@ import numpy as np
 from precompute.aggregations import Aggregation
 from precompute.clock import Clock
 from precompute.errors import BadExpression, ExecutionError, Unsupported
-from precompute.evaluate.evaluator import Evaluation, Source, evaluate, unsupported
+from precompute.evaluate.context import Evaluation, Source
+from precompute.evaluate.evaluator import evaluate, unsupported
 from precompute.evaluate.expr import Expr, Range, String, duration_text
 from precompute.evaluate.limits import Budget, Limits
 from precompute.evaluate.values import Value, Vector

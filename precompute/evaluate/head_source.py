@@ -8,7 +8,7 @@ import numpy as np
 from precompute.errors import TableReplaced
 from precompute.evaluate.expr import Selector
 from precompute.evaluate.limits import Budget
-from precompute.evaluate.values import Vector
+from precompute.evaluate.values import Matrix, Vector
 from precompute.head import Head
 from precompute.kernels import selectors as kernel
 from precompute.labels import SeriesTable
@@ -22,7 +22,7 @@ _Fill = Callable[[SeriesTable, I32, F64, Bool], None]
 
 
 class HeadSource:
-    """Reads instant and range selectors over columns of times; see Source in evaluator.py."""
+    """Reads instant and range selectors over columns of times; see Source in context.py."""
 
     def __init__(self, head: Head, index: Index, threads: int = 1, pool: Executor | None = None) -> None:
         self.head, self.index = head, index
@@ -37,17 +37,45 @@ class HeadSource:
 
         return self._read(selector, times, fill, budget)
 
+    def sample_times(self, selector: Selector, times: I64, lookback_ms: int, budget: Budget) -> Vector:
+        """The times of the samples that `instant` finds, in seconds."""
+
+        def fill(table: SeriesTable, sids: I32, out: F64, present: Bool) -> None:
+            with self.head.reading(table) as columns:
+                kernel.instant_times(columns, sids, times, lookback_ms, out, present)
+
+        return self._read(selector, times, fill, budget)
+
     def range(
-        self, function: str, selector: Selector, range_ms: int, times: I64, parameter: F64, budget: Budget
+        self, function: str, selector: Selector, range_ms: int, times: I64, parameters: F64, budget: Budget
     ) -> Vector:
-        """A range function at each time; `parameter` float64[s] as in `range_values`."""
+        """A range function at each time; `parameters` float64[2, s] as in `range_values`."""
         code = kernel.RANGE_FUNCTIONS.index(function)
 
         def fill(table: SeriesTable, sids: I32, out: F64, present: Bool) -> None:
             with self.head.reading(table) as columns:
-                kernel.range_values(columns, sids, times, range_ms, code, parameter, out, present)
+                kernel.range_values(columns, sids, times, range_ms, code, parameters, out, present)
 
         return self._read(selector, times, fill, budget)
+
+    def samples(self, selector: Selector, range_ms: int, time_ms: int, budget: Budget) -> Matrix:
+        """The samples in `(time - range, time]` of every series that has one, staleness markers left out."""
+        while True:
+            try:
+                return self._samples_once(selector, time_ms - range_ms, time_ms, budget)
+            except TableReplaced:
+                budget.check_time()
+
+    def _samples_once(self, selector: Selector, after_ms: int, until_ms: int, budget: Budget) -> Matrix:
+        selection = self.index.select(selector.matchers, *self.head.known())
+        budget.check_time()
+        with self.head.reading(selection.table) as columns:
+            counts = kernel.count_samples(columns, selection.sids, after_ms, until_ms)
+            budget.samples(int(counts.sum()))
+            starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+            t_ms, values = kernel.copy_samples(columns, selection.sids, after_ms, until_ms, starts)
+        held = np.flatnonzero(counts)
+        return Matrix(selection.frame.take(held), np.append(starts[held], starts[-1]), t_ms, values)
 
     def _read(self, selector: Selector, times: I64, fill: _Fill, budget: Budget) -> Vector:
         while True:
@@ -79,4 +107,3 @@ class HeadSource:
         else:
             for done in [self._pool.submit(tile, *bounds) for bounds in tiles]:
                 done.result()
-

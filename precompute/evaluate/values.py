@@ -1,7 +1,7 @@
 """What evaluation works on: label columns and series × steps matrices."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,6 +39,14 @@ class Frame:
         """All labels but these."""
         return self.keep([name for name in self.names if name not in set(names)])
 
+    def blank_name(self, rows: Bool) -> "Frame":
+        """Without the metric name in these rows."""
+        if METRIC_NAME not in self.names:
+            return self
+        codes = self.codes.copy()
+        codes[rows, self.names.index(METRIC_NAME)] = 0
+        return Frame(self.names, codes, self.symbols)
+
     def spread(self, names: Sequence[str], symbols: SymbolTable) -> I32:
         """Codes int32[n, len(names)] of these labels, 0 where the frame has none, in ids of `symbols`."""
         own = dict(zip(self.names, self.codes.T, strict=True))
@@ -74,7 +82,7 @@ class Frame:
 
 
 def common_symbols(frames: Sequence[Frame]) -> SymbolTable:
-    """The table that all frames share, else a new one to translate into: the head's own is for ingest alone to add to."""
+    """The table that all frames share, else a new one to translate into: only ingest adds to the head's own."""
     first = frames[0].symbols
     return first if all(frame.symbols is first for frame in frames) else SymbolTable()
 
@@ -83,30 +91,60 @@ def common_symbols(frames: Sequence[Frame]) -> SymbolTable:
 class Vector:
     """An instant vector at each step: values float64[n, s], present bool[n, s] (where false, values mean nothing).
 
-    shard int32[n] where the rows are series in order of shard and label hash, else all zero.
+    shard       int32[n] where the rows are series in order of shard and label hash, else all zero
+    drop_name   bool[n], with delayed name removal: rows whose metric name goes at the end of the query; None: no row
     """
 
     frame: Frame
     values: F64
     present: Bool
     shard: I32
+    drop_name: Bool | None = None
+    ordered: bool = False
+    """Whether the order of the rows is one that the query asked for."""
 
     def __len__(self) -> int:
         return len(self.values)
 
     def take(self, rows: I64 | Bool) -> "Vector":
-        return Vector(self.frame.take(rows), self.values[rows], self.present[rows], self.shard[rows])
+        marks = None if self.drop_name is None else self.drop_name[rows]
+        return Vector(
+            self.frame.take(rows), self.values[rows], self.present[rows], self.shard[rows], marks, self.ordered
+        )
 
     def without_name(self) -> "Vector":
         return self.with_frame(self.frame.drop((METRIC_NAME,)))
 
     def with_frame(self, frame: Frame) -> "Vector":
-        return Vector(frame, self.values, self.present, self.shard)
+        return replace(self, frame=frame)
+
+    def with_values(self, values: F64) -> "Vector":
+        return replace(self, values=values)
+
+    def unmarked(self) -> "Vector":
+        """No name is to go any more."""
+        return replace(self, drop_name=None)
 
     def seen(self) -> "Vector":
         """Only the rows that are present at some step."""
         rows: Bool = np.asarray(self.present.any(axis=1))
         return self if rows.all() else self.take(rows)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A range vector at one time: each series' own samples, one after another.
+
+    starts int64[n + 1]: where each series' samples begin in t_ms int64[m] and values float64[m]; ascending in time.
+    """
+
+    frame: Frame
+    starts: I64
+    t_ms: I64
+    values: F64
+
+    def __len__(self) -> int:
+        return len(self.frame)
 
 
 @dataclass(frozen=True)
@@ -121,4 +159,4 @@ class Text:
     value: str
 
 
-Value = Vector | Scalar | Text
+Value = Vector | Matrix | Scalar | Text

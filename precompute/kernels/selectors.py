@@ -55,10 +55,23 @@ def instant_values(h, sids, times, lookback_ms, out, present):
 
 
 @kernel
-def range_values(h, sids, times, range_ms, function, parameter, out, present):
+def instant_times(h, sids, times, lookback_ms, out, present):
+    """The times, in seconds, of the samples that `instant_values` finds."""
+    for i in range(len(sids)):
+        for step in range(len(times)):
+            slot, t = newest(h, sids[i], times[step])
+            if slot >= 0 and t > times[step] - lookback_ms and not _is_stale(h.val[slot]):
+                out[i, step] = t / 1000
+                present[i, step] = True
+
+
+@kernel
+def range_values(h, sids, times, range_ms, function, parameters, out, present):
     """A range function over `(time - range, time]` at each step; staleness markers are no samples.
 
-    function   index in RANGE_FUNCTIONS; parameter float64[s]: per step, φ of quantile_over_time
+    function     index in RANGE_FUNCTIONS
+    parameters   float64[2, s]: the function's scalar arguments per step, zero where it has none: φ of
+                 quantile_over_time
     """
     size = most_held(h, sids)
     t_ms = np.empty(size, np.int64)
@@ -66,19 +79,68 @@ def range_values(h, sids, times, range_ms, function, parameter, out, present):
     scratch = np.empty(size, np.float64)
     for i in range(len(sids)):
         n = _drop_stale(t_ms, values, collect(h, sids[i], times[0] - range_ms, times[-1], t_ms, values))
-        lo = 0
-        hi = 0
-        for step in range(len(times)):
-            while hi < n and t_ms[hi] <= times[step]:
-                hi += 1
-            while lo < hi and t_ms[lo] <= times[step] - range_ms:
-                lo += 1
-            if lo < hi:
-                found, value = window_value(
-                    function, t_ms, values, lo, hi, times[step], range_ms, parameter[step], scratch
-                )
-                present[i, step] = found
-                out[i, step] = value
+        _windows(t_ms, values, n, times, range_ms, function, parameters, scratch, out[i], present[i])
+
+
+@kernel
+def column_values(column_ms, columns, held, times, range_ms, function, parameters, out, present):
+    """As `range_values`, over a matrix instead of the head: the steps of a subquery.
+
+    column_ms int64[u] ascending; columns float64[n, u], held bool[n, u]: the value of row i at that time, if any
+    """
+    t_ms = np.empty(len(column_ms), np.int64)
+    values = np.empty(len(column_ms), np.float64)
+    scratch = np.empty(len(column_ms), np.float64)
+    for i in range(len(columns)):
+        n = 0
+        for k in range(len(column_ms)):
+            if held[i, k]:
+                t_ms[n] = column_ms[k]
+                values[n] = columns[i, k]
+                n += 1
+        _windows(t_ms, values, n, times, range_ms, function, parameters, scratch, out[i], present[i])
+
+
+@kernel
+def _windows(t_ms, values, n, times, range_ms, function, parameters, scratch, out, present):
+    """One series' windows `(time - range, time]` over its n samples; out float64[s], present bool[s]."""
+    lo = 0
+    hi = 0
+    for step in range(len(times)):
+        while hi < n and t_ms[hi] <= times[step]:
+            hi += 1
+        while lo < hi and t_ms[lo] <= times[step] - range_ms:
+            lo += 1
+        if lo < hi:
+            found, value = window_value(
+                function, t_ms, values, lo, hi, times[step], range_ms, parameters[0, step], parameters[1, step], scratch
+            )
+            present[step] = found
+            out[step] = value
+
+
+@kernel
+def count_samples(h, sids, after_ms, until_ms):
+    """How many samples each series has in `(after_ms, until_ms]`, staleness markers left out; int64[n]."""
+    size = most_held(h, sids)
+    t_ms = np.empty(size, np.int64)
+    values = np.empty(size, np.float64)
+    counts = np.zeros(len(sids), np.int64)
+    for i in range(len(sids)):
+        counts[i] = _drop_stale(t_ms, values, collect(h, sids[i], after_ms, until_ms, t_ms, values))
+    return counts
+
+
+@kernel
+def copy_samples(h, sids, after_ms, until_ms, starts):
+    """The samples that `count_samples` counted, one series after another: t_ms int64[m], values float64[m]."""
+    size = most_held(h, sids)
+    t_ms = np.empty(starts[-1] + size, np.int64)
+    values = np.empty(starts[-1] + size, np.float64)
+    for i in range(len(sids)):
+        t_here, v_here = t_ms[starts[i] :], values[starts[i] :]
+        _drop_stale(t_here, v_here, collect(h, sids[i], after_ms, until_ms, t_here, v_here))
+    return t_ms[: starts[-1]].copy(), values[: starts[-1]].copy()
 
 
 @kernel
@@ -93,8 +155,10 @@ def _drop_stale(t_ms, values, n):
 
 
 @kernel
-def window_value(function, t_ms, values, lo, hi, end_ms, range_ms, parameter, scratch):
+def window_value(function, t_ms, values, lo, hi, end_ms, range_ms, first, second, scratch):
     """(found, value) of one function over samples lo to hi - 1, of which there is at least one.
+
+    first, second: its scalar arguments.
 
     Meanings: Prometheus 3, promql functions of a range vector.
     """
@@ -119,7 +183,7 @@ def window_value(function, t_ms, values, lo, hi, end_ms, range_ms, parameter, sc
     if function == QUANTILE:
         scratch[: hi - lo] = values[lo:hi]
         sort_nan_first(scratch, hi - lo)
-        return True, quantile_sorted(parameter, scratch, hi - lo)
+        return True, quantile_sorted(first, scratch, hi - lo)
     variance = _variance(values, lo, hi)
     return True, np.sqrt(variance) if function == STDDEV else variance
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import orjson
 
-from precompute.evaluate.values import Frame, Scalar, Text, Vector
+from precompute.evaluate.values import Frame, Matrix, Scalar, Text, Value, Vector
 from precompute.runs import SymbolTable
 from precompute.samples import I32, I64, U8
 from query.answers import Answer
@@ -43,7 +43,8 @@ def answer(made: Answer, limit: int = 0) -> bytes:
     return success(_data(made, value), warnings, made.infos)
 
 
-def _data(made: Answer, value: Vector | Scalar | Text) -> bytes:
+def _data(made: Answer, value: Value) -> bytes:
+    assert not isinstance(value, Matrix), "the engine refuses a range vector"
     if made.kind == "range":
         result = _matrix(_one_series(value) if isinstance(value, Scalar) else value, made.times)
         return b'{"resultType":"matrix","result":[' + result + b"]}"

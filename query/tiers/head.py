@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from precompute.clock import Clock
-from precompute.evaluate.evaluator import Evaluation, Source, evaluate
+from precompute.evaluate.context import Evaluation, Source
+from precompute.evaluate.evaluator import evaluate
 from precompute.evaluate.expr import Expr, Range, Selector, selectors, walk
 from precompute.evaluate.limits import Budget
 from precompute.evaluate.values import Value

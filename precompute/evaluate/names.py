@@ -1,0 +1,45 @@
+"""Where metric names go: at once, or, as a feature, at the end of the query."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from precompute.errors import ExecutionError
+from precompute.evaluate.context import Evaluation
+from precompute.evaluate.values import Vector
+from precompute.kernels.labels import group_rows
+
+SAME_LABELS = "vector cannot contain metrics with the same labelset"
+
+
+def drop_names(vector: Vector, at: Evaluation) -> Vector:
+    """What every function does whose values are no longer the metric's.
+
+    Raises ExecutionError where two rows become one at a step; with delayed removal that is judged at the end.
+    """
+    if at.features.delayed_name_removal:
+        return replace(vector, drop_name=np.ones(len(vector), np.bool_))
+    return unique(vector.without_name())
+
+
+def removed(vector: Vector) -> Vector:
+    """The rows without the names that were marked to go. Raises ExecutionError as `drop_names`."""
+    if vector.drop_name is None or not vector.drop_name.any():
+        return vector
+    return unique(vector.with_frame(vector.frame.blank_name(vector.drop_name)).unmarked())
+
+
+def unique(vector: Vector) -> Vector:
+    """Rows of equal labels made one. Raises ExecutionError where two of them are present at one step."""
+    group, first = group_rows(np.ascontiguousarray(vector.frame.codes))
+    if len(first) == len(vector):
+        return vector
+    steps = vector.values.shape[1]
+    counts = np.zeros((len(first), steps), np.int32)
+    np.add.at(counts, group, vector.present)
+    if (counts > 1).any():
+        raise ExecutionError(SAME_LABELS)
+    values = np.zeros((len(first), steps))
+    np.add.at(values, group, np.where(vector.present, vector.values, 0.0))
+    merged = vector.take(first)
+    return replace(merged, values=values, present=counts > 0)
