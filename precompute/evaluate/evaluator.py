@@ -20,15 +20,18 @@ from precompute.evaluate.expr import (
     Expr,
     Negate,
     Number,
+    Range,
     Selector,
     String,
+    Subquery,
     walk,
 )  # fmt: skip
 from precompute.evaluate.functions import FUNCTIONS
 from precompute.evaluate.functions.arguments import scalar
 from precompute.evaluate.names import drop_names, removed, unique
-from precompute.evaluate.ranges import read_instant
-from precompute.evaluate.values import Scalar, Text, Value, Vector
+from precompute.evaluate.ranges import read_instant, window_ends
+from precompute.evaluate.subquery import subquery_samples
+from precompute.evaluate.values import Matrix, Scalar, Text, Value, Vector
 
 
 def unsupported(expr: Expr) -> str | None:
@@ -48,7 +51,7 @@ def unsupported(expr: Expr) -> str | None:
 def result(expr: Expr, at: Evaluation) -> Value:
     """The value of a whole query: `evaluate`, and then the names that were marked to go."""
     value = evaluate(expr, at)
-    return removed(value) if isinstance(value, Vector) else value
+    return removed(value) if isinstance(value, (Vector, Matrix)) else value
 
 
 def evaluate(expr: Expr, at: Evaluation) -> Value:
@@ -65,6 +68,15 @@ def _number(node: Number, at: Evaluation) -> Value:
 
 def _string(node: String, at: Evaluation) -> Value:
     return Text(node.value)
+
+
+def _range(node: Range, at: Evaluation) -> Value:
+    end_ms = int(window_ends(node, at)[0])
+    return at.source.samples(node.selector, node.range_ms, end_ms, at.budget)
+
+
+def _subquery(node: Subquery, at: Evaluation) -> Value:
+    return subquery_samples(node, at, evaluate, window_ends(node, at)[:1])
 
 
 def _call(node: Call, at: Evaluation) -> Value:
@@ -97,6 +109,6 @@ def _negate(node: Negate, at: Evaluation) -> Value:
 
 
 _RULES: dict[type, Callable[[Any, Evaluation], Value]] = {
-    Number: _number, String: _string, Selector: read_instant, Call: _call,
+    Number: _number, String: _string, Selector: read_instant, Range: _range, Subquery: _subquery, Call: _call,
     Aggregate: _aggregate, Binary: _binary, Negate: _negate,
 }  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 
 from precompute.errors import ExecutionError
 from precompute.evaluate.context import Evaluation
-from precompute.evaluate.values import Vector
+from precompute.evaluate.values import Matrix, Vector
 from precompute.kernels.labels import group_rows
 
 SAME_LABELS = "vector cannot contain metrics with the same labelset"
@@ -19,14 +19,19 @@ def drop_names(vector: Vector, at: Evaluation) -> Vector:
     """
     if at.features.delayed_name_removal:
         return replace(vector, drop_name=np.ones(len(vector), np.bool_))
-    return unique(vector.without_name())
+    return unique(vector.without_names())
 
 
-def removed(vector: Vector) -> Vector:
+def removed(value: Vector | Matrix) -> Vector | Matrix:
     """The rows without the names that were marked to go. Raises ExecutionError as `drop_names`."""
-    if vector.drop_name is None or not vector.drop_name.any():
-        return vector
-    return unique(vector.with_frame(vector.frame.blank_name(vector.drop_name)).unmarked())
+    if value.drop_name is None or not value.drop_name.any():
+        return value
+    bare = replace(value, frame=value.frame.blank_names(value.drop_name), drop_name=None)
+    if isinstance(bare, Vector):
+        return unique(bare)
+    if len(group_rows(np.ascontiguousarray(bare.frame.codes))[1]) < len(bare):
+        raise ExecutionError(SAME_LABELS)
+    return bare
 
 
 def unique(vector: Vector) -> Vector:

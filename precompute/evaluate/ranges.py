@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from precompute.errors import Unsupported
 from precompute.evaluate.context import Evaluate, Evaluation
-from precompute.evaluate.expr import Expr, Range, Selector
+from precompute.evaluate.expr import Expr, Range, Selector, Subquery
+from precompute.evaluate.subquery import over_subquery
 from precompute.evaluate.values import Vector
 from precompute.samples import F64, I64
 
@@ -27,9 +27,9 @@ def over_range(
 
 def window_ends(ranged: Expr, at: Evaluation) -> I64:
     """The end of the window at each step, int64[s]: the step, moved by `offset` and `@`."""
-    if isinstance(ranged, Range):
-        return shifted(ranged.selector.offset_ms, ranged.selector.at, at)
-    raise Unsupported(f"a range function of {ranged}")
+    node = ranged.selector if isinstance(ranged, Range) else ranged
+    assert isinstance(node, (Selector, Subquery)), f"{ranged} is no range vector"
+    return shifted(node.offset_ms, node.at, at)
 
 
 def shifted(offset_ms: int, fixed: int | str | None, at: Evaluation) -> I64:
@@ -66,5 +66,7 @@ def _same_at_all_steps(ends: I64, parameters: F64) -> bool:
 
 
 def _read(function: str, ranged: Expr, at: Evaluation, evaluate: Evaluate, ends: I64, parameters: F64) -> Vector:
-    assert isinstance(ranged, Range)
-    return at.source.range(function, ranged.selector, ranged.range_ms, ends, parameters, at.budget)
+    if isinstance(ranged, Range):
+        return at.source.range(function, ranged.selector, ranged.range_ms, ends, parameters, at.budget)
+    assert isinstance(ranged, Subquery)
+    return over_subquery(function, ranged, at, evaluate, ends, parameters)

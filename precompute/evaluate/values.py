@@ -10,6 +10,9 @@ from precompute.labels import METRIC_NAME, Labels
 from precompute.runs import SymbolTable
 from precompute.samples import F64, I32, I64, Bool
 
+OF_THE_METRIC = (METRIC_NAME, "__type__", "__unit__")
+"""Labels that go with the metric's name."""
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -39,12 +42,12 @@ class Frame:
         """All labels but these."""
         return self.keep([name for name in self.names if name not in set(names)])
 
-    def blank_name(self, rows: Bool) -> "Frame":
-        """Without the metric name in these rows."""
-        if METRIC_NAME not in self.names:
-            return self
+    def blank_names(self, rows: Bool) -> "Frame":
+        """Without the metric's name, type and unit in these rows."""
         codes = self.codes.copy()
-        codes[rows, self.names.index(METRIC_NAME)] = 0
+        for column, name in zip(codes.T, self.names, strict=True):
+            if name in OF_THE_METRIC:
+                column[rows] = 0
         return Frame(self.names, codes, self.symbols)
 
     def spread(self, names: Sequence[str], symbols: SymbolTable) -> I32:
@@ -112,8 +115,9 @@ class Vector:
             self.frame.take(rows), self.values[rows], self.present[rows], self.shard[rows], marks, self.ordered
         )
 
-    def without_name(self) -> "Vector":
-        return self.with_frame(self.frame.drop((METRIC_NAME,)))
+    def without_names(self) -> "Vector":
+        """Without what is said of the metric itself: its values are other ones now."""
+        return self.with_frame(self.frame.drop(OF_THE_METRIC))
 
     def with_frame(self, frame: Frame) -> "Vector":
         return replace(self, frame=frame)
@@ -121,14 +125,23 @@ class Vector:
     def with_values(self, values: F64) -> "Vector":
         return replace(self, values=values)
 
-    def unmarked(self) -> "Vector":
-        """No name is to go any more."""
-        return replace(self, drop_name=None)
-
     def seen(self) -> "Vector":
         """Only the rows that are present at some step."""
         rows: Bool = np.asarray(self.present.any(axis=1))
         return self if rows.all() else self.take(rows)
+
+
+def nothing(steps: int) -> Vector:
+    """A vector without rows."""
+    frame = Frame((), np.zeros((0, 0), np.int32), SymbolTable())
+    return Vector(frame, np.zeros((0, steps)), np.zeros((0, steps), np.bool_), np.zeros(0, np.int32))
+
+
+def one_row(values: F64) -> Vector:
+    """A vector of one row without labels, present at every step; values float64[s]."""
+    frame = Frame((), np.zeros((1, 0), np.int32), SymbolTable())
+    shape = (1, len(values))
+    return Vector(frame, values.reshape(shape), np.ones(shape, np.bool_), np.zeros(1, np.int32))
 
 
 @dataclass(frozen=True)
@@ -142,6 +155,8 @@ class Matrix:
     starts: I64
     t_ms: I64
     values: F64
+    drop_name: Bool | None = None
+    """As a vector's."""
 
     def __len__(self) -> int:
         return len(self.frame)

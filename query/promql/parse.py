@@ -19,6 +19,7 @@ from precompute.evaluate.expr import (
     Range,
     Selector,
     String,
+    Subquery,
 )
 from precompute.labels import METRIC_NAME
 from precompute.matchers import Condition
@@ -66,7 +67,7 @@ def type_of(expr: Expr) -> str:
         return "scalar" if type_of(expr.left) == type_of(expr.right) == "scalar" else "vector"
     if isinstance(expr, Negate):
         return type_of(expr.expr)
-    return "string" if isinstance(expr, String) else "matrix" if isinstance(expr, Range) else "vector"
+    return "string" if isinstance(expr, String) else "matrix" if isinstance(expr, (Range, Subquery)) else "vector"
 
 
 class _Converter:
@@ -96,7 +97,7 @@ class _Converter:
             case parser.BinaryExpr():
                 return self._binary(node)
             case parser.SubqueryExpr():
-                raise Unsupported("a subquery")
+                return self._subquery(node)
         raise Unsupported(f"an expression of type {type(node).__name__}")
 
     def _text(self, reference: str) -> str:
@@ -119,6 +120,13 @@ class _Converter:
         if all(empty):
             raise BadExpression("parse error: vector selector must contain at least one non-empty matcher")
         return Selector(tuple(sorted(set(matchers))), _offset_ms(node.offset), self._at(node.at))
+
+    def _subquery(self, node: parser.SubqueryExpr) -> Subquery:
+        assert node.range is not None, "the grammar asks for it"
+        step_ms = None if node.step is None else _range_ms(node.step)
+        return Subquery(
+            self.convert(node.expr), _range_ms(node.range), step_ms, _offset_ms(node.offset), self._at(node.at)
+        )
 
     def _matcher(self, node: parser.Matcher) -> Matcher:
         op, value = self.prepared.string(node.value)
@@ -160,8 +168,6 @@ class _Converter:
         modifier = node.modifier
         if modifier is None:
             return Binary(op, left, right)
-        if modifier.fill_values.lhs is not None or modifier.fill_values.rhs is not None:
-            raise Unsupported("a fill modifier")
         between_vectors = type_of(left) == type_of(right) == "vector"
         matching = self._matching(modifier) if between_vectors else Matching()
         return Binary(op, left, right, modifier.return_bool and op in COMPARISONS, matching)
@@ -172,7 +178,8 @@ class _Converter:
         include = self._names(modifier.group_labels or [])
         if on and (both := sorted(set(labels) & set(include))):
             raise BadExpression(f'parse error: label "{both[0]}" must not occur in ON and GROUP clause at once')
-        return Matching(on, labels, _GROUPS.get(str(modifier.card), ""), include)
+        fill = modifier.fill_values
+        return Matching(on, labels, _GROUPS.get(str(modifier.card), ""), include, fill.lhs, fill.rhs)
 
 
 def _range_ms(length: timedelta) -> int:
