@@ -125,6 +125,14 @@ class Vector:
     def with_values(self, values: F64) -> "Vector":
         return replace(self, values=values)
 
+    def marks(self) -> Bool:
+        """Which rows' names are to go, bool[n]."""
+        return np.zeros(len(self), np.bool_) if self.drop_name is None else self.drop_name
+
+    def with_marks(self, drop_name: Bool) -> "Vector":
+        """Other rows whose names are to go."""
+        return replace(self, drop_name=drop_name if drop_name.any() else None)
+
     def seen(self) -> "Vector":
         """Only the rows that are present at some step."""
         rows: Bool = np.asarray(self.present.any(axis=1))
@@ -137,11 +145,20 @@ def nothing(steps: int) -> Vector:
     return Vector(frame, np.zeros((0, steps)), np.zeros((0, steps), np.bool_), np.zeros(0, np.int32))
 
 
-def one_row(values: F64) -> Vector:
-    """A vector of one row without labels, present at every step; values float64[s]."""
-    frame = Frame((), np.zeros((1, 0), np.int32), SymbolTable())
-    shape = (1, len(values))
-    return Vector(frame, values.reshape(shape), np.ones(shape, np.bool_), np.zeros(1, np.int32))
+def joined(parts: Sequence[Vector], steps: int) -> Vector:
+    """The rows of several vectors, one after another; rows of equal labels stay apart."""
+    parts = [part for part in parts if len(part)]
+    if len(parts) < 2:
+        return parts[0] if parts else nothing(steps)
+    frames = [part.frame for part in parts]
+    names = tuple(sorted({name for frame in frames for name in frame.names}))
+    symbols = common_symbols(frames)
+    codes = np.concatenate([frame.spread(names, symbols) for frame in frames])
+    marks = np.concatenate([part.marks() for part in parts])
+    return Vector(
+        Frame(names, codes, symbols), np.concatenate([part.values for part in parts]),
+        np.concatenate([part.present for part in parts]), np.zeros(len(codes), np.int32), marks if marks.any() else None,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
