@@ -154,11 +154,10 @@ def joined(parts: Sequence[Vector], steps: int) -> Vector:
     names = tuple(sorted({name for frame in frames for name in frame.names}))
     symbols = common_symbols(frames)
     codes = np.concatenate([frame.spread(names, symbols) for frame in frames])
-    marks = np.concatenate([part.marks() for part in parts])
-    return Vector(
-        Frame(names, codes, symbols), np.concatenate([part.values for part in parts]),
-        np.concatenate([part.present for part in parts]), np.zeros(len(codes), np.int32), marks if marks.any() else None,
-    )  # fmt: skip
+    values = np.concatenate([part.values for part in parts])
+    present = np.concatenate([part.present for part in parts])
+    made = Vector(Frame(names, codes, symbols), values, present, np.zeros(len(codes), np.int32))
+    return made.with_marks(np.concatenate([part.marks() for part in parts]))
 
 
 @dataclass(frozen=True)
