@@ -23,7 +23,6 @@ from precompute.clock import ManualClock
 from precompute.compaction import worth_compacting
 from precompute.evaluate.aggregate import OPERATORS
 from precompute.evaluate.limits import Limits
-from precompute.kernels.selectors import RANGE_FUNCTIONS
 from precompute.labels import canonical_bytes
 from precompute.metadata import MetricMetadata
 from precompute.node import Node, NodeSettings
@@ -121,9 +120,8 @@ def _ask(node: Node, clock: ManualClock) -> None:
         None, source, node.engine.aggregations, node.engine.sealed_ms, options, clock,
     )  # fmt: skip
     sealed_ms = clock.now_ms() - 2 * _WIDTH_MS
-    phi = {"quantile": "0.9, ", "quantile_over_time": "0.9, "}
-    texts = [f"{op} by (g) ({phi.get(op, '')}warm)" for op in sorted(OPERATORS)]
-    texts += [f"{function}({phi.get(function, '')}warm[1m])" for function in RANGE_FUNCTIONS]
+    texts = [f"{op} by (g) ({'0.9, ' if op == 'quantile' else ''}warm)" for op in sorted(OPERATORS)]
+    texts += ["rate(warm[1m])", "histogram_quantile(0.9, warm)", "histogram_fraction(0, 1, warm)", "timestamp(warm)"]
     texts += ["warm / warm > 0", 'sum(warm{k=~"1.*"}) / count(warm)', "-warm", "2 * sum(rate(warm[1m]))"]
     for text in texts:
         for end_ms in (sealed_ms, sealed_ms + 1):

@@ -9,6 +9,7 @@ import numpy as np
 from precompute.kernels import inlined, kernel
 from precompute.kernels.arithmetic import add, mean, quantile_sorted, sort_nan_first
 from precompute.kernels.head import collect, most_held, newest
+from precompute.kernels.over_time import last_extreme, median_deviation, regression, smoothed
 
 _STALE_BITS = np.int64(0x7FF0000000000002)
 
@@ -16,13 +17,15 @@ RANGE_FUNCTIONS = (
     "rate", "increase", "delta", "irate", "idelta", "changes", "resets",
     "avg_over_time", "sum_over_time", "min_over_time", "max_over_time", "count_over_time",
     "last_over_time", "present_over_time", "stddev_over_time", "stdvar_over_time", "quantile_over_time",
+    "first_over_time", "mad_over_time", "deriv", "predict_linear", "double_exponential_smoothing",
+    "ts_of_first_over_time", "ts_of_last_over_time", "ts_of_min_over_time", "ts_of_max_over_time",
 )  # fmt: skip
 """Functions of a range vector, in the order of their codes in `window_value`."""
 
 (
     RATE, INCREASE, DELTA, IRATE, IDELTA, CHANGES, RESETS, AVG, SUM, MIN, MAX, COUNT, LAST, PRESENT,
-    STDDEV, STDVAR, QUANTILE,
-) = range(17)  # fmt: skip
+    STDDEV, STDVAR, QUANTILE, FIRST, MAD, DERIV, PREDICT, SMOOTH, T_FIRST, T_LAST, T_MIN, T_MAX,
+) = range(26)  # fmt: skip
 
 
 @inlined
@@ -71,7 +74,7 @@ def range_values(h, sids, times, range_ms, function, parameters, out, present):
 
     function     index in RANGE_FUNCTIONS
     parameters   float64[2, s]: the function's scalar arguments per step, zero where it has none: φ of
-                 quantile_over_time
+                 quantile_over_time, and what `_fitted` says
     """
     size = most_held(h, sids)
     t_ms = np.empty(size, np.int64)
@@ -184,8 +187,43 @@ def window_value(function, t_ms, values, lo, hi, end_ms, range_ms, first, second
         scratch[: hi - lo] = values[lo:hi]
         sort_nan_first(scratch, hi - lo)
         return True, quantile_sorted(first, scratch, hi - lo)
-    variance = _variance(values, lo, hi)
-    return True, np.sqrt(variance) if function == STDDEV else variance
+    if function in (STDDEV, STDVAR):
+        variance = _variance(values, lo, hi)
+        return True, np.sqrt(variance) if function == STDDEV else variance
+    if function >= T_FIRST:
+        return True, _sample_time(function, t_ms, values, lo, hi)
+    return _fitted(function, t_ms, values, lo, hi, end_ms, first, second, scratch)
+
+
+@kernel
+def _sample_time(function, t_ms, values, lo, hi):
+    """When the window's oldest, newest, smallest or largest sample was, in seconds."""
+    if function == T_FIRST:
+        return t_ms[lo] / 1000
+    if function == T_LAST:
+        return t_ms[hi - 1] / 1000
+    return t_ms[last_extreme(function == T_MIN, values, lo, hi)] / 1000
+
+
+@kernel
+def _fitted(function, t_ms, values, lo, hi, end_ms, first, second, scratch):
+    """The oldest value, the deviation, and what is fitted through two samples or more.
+
+    predict_linear   first: seconds ahead; second: ms from the window's end to the evaluation's time
+    smoothing        first, second: its factors, within (0, 1)
+    """
+    if function == FIRST:
+        return True, values[lo]
+    if function == MAD:
+        return True, median_deviation(values, lo, hi, scratch)
+    if hi - lo < 2:
+        return False, 0.0
+    if function == SMOOTH:
+        return True, smoothed(values, lo, hi, first, second)
+    if function == DERIV:
+        return True, regression(t_ms, values, lo, hi, t_ms[lo])[0]
+    slope, here = regression(t_ms, values, lo, hi, end_ms + np.int64(second))
+    return True, slope * first + here
 
 
 @kernel

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import orjson
 
+from precompute.evaluate.order import label_order
 from precompute.evaluate.values import Frame, Matrix, Scalar, Text, Value, Vector
 from precompute.runs import SymbolTable
 from precompute.samples import I32, I64, U8
@@ -117,21 +118,3 @@ def arena(pieces: Iterable[bytes]) -> tuple[U8, I64]:
     offsets = np.zeros(len(kept) + 1, np.int64)
     np.cumsum([len(piece) for piece in kept], out=offsets[1:])
     return np.frombuffer(b"".join(kept), np.uint8), offsets
-
-
-def label_order(frame: Frame) -> I64:
-    """Row numbers in Prometheus' order of label sets: name by name, then value; a prefix before what it begins."""
-    if not frame.names or len(frame) < 2:
-        return np.arange(len(frame))
-    columns = sorted(range(len(frame.names)), key=frame.names.__getitem__)
-    codes = frame.codes[:, columns]
-    used, place = np.unique(codes, return_inverse=True)
-    texts = frame.symbols.texts(used.tolist())
-    rank = np.empty(len(used), np.int64)
-    rank[np.array(sorted(range(len(used)), key=texts.__getitem__), np.int64)] = np.arange(len(used))
-    ranks = rank[place.reshape(codes.shape)]
-    # where a label is absent the row goes on with a later name, which is more than any value, or ends, which is less
-    absent = codes == 0
-    goes_on = np.logical_or.accumulate(~absent[:, ::-1], axis=1)[:, ::-1]
-    ranks[absent] = np.where(goes_on, len(used), -1)[absent]
-    return np.lexsort(ranks.T[::-1])
