@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from precompute.errors import BadExpression
 from precompute.evaluate.context import Evaluate, Evaluation, Rule
 from precompute.evaluate.expr import Call
-from precompute.evaluate.functions import dates, histograms, labels, math, misc, over_time, sorting
+from precompute.evaluate.functions import dates, histograms, info, labels, math, misc, over_time, sorting
 from precompute.evaluate.values import Value
 
 EXPERIMENTAL = frozenset((
@@ -33,13 +33,10 @@ def _gated(rule: Rule) -> Rule:
 
 _ALL: Mapping[str, Rule] = {
     **math.RULES, **dates.RULES, **misc.RULES, **labels.RULES, **sorting.RULES, **histograms.RULES, **over_time.RULES,
+    **info.RULES,
 }  # fmt: skip
 
-FUNCTIONS: Mapping[str, Rule] = {
-    name: _gated(rule) if name in EXPERIMENTAL else rule for name, rule in _ALL.items()
-}
+FUNCTIONS: Mapping[str, Rule] = {name: _gated(rule) if name in EXPERIMENTAL else rule for name, rule in _ALL.items()}
 
-OF_ONE_SERIES = frozenset(
-    {*math.RULES, *dates.RULES, *over_time.RULES} - {"predict_linear", *EXPERIMENTAL}
-)
+OF_ONE_SERIES = frozenset({*math.RULES, *dates.RULES, *over_time.RULES} - {"predict_linear", *EXPERIMENTAL})
 """Whose value at a time is made of one series' samples before that time, wherever the query stands: what panes keep."""

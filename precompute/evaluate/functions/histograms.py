@@ -10,9 +10,9 @@ from precompute.evaluate.expr import Call, quoted
 from precompute.evaluate.functions.arguments import scalar, text, vector
 from precompute.evaluate.functions.monotonic import for_metric, note_fixes
 from precompute.evaluate.functions.numbers import go_float, go_g, open_metrics
-from precompute.evaluate.functions.results import joined, with_label
+from precompute.evaluate.functions.results import with_label
 from precompute.evaluate.names import drop_names, unique
-from precompute.evaluate.values import Frame, Value, Vector
+from precompute.evaluate.values import Frame, Value, Vector, joined
 from precompute.kernels.buckets import bucket_fractions, bucket_quantiles
 from precompute.kernels.labels import group_rows
 from precompute.labels import METRIC_NAME

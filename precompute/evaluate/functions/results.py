@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from precompute.evaluate.values import Frame, Vector, common_symbols, nothing
+from precompute.evaluate.values import Frame, Vector
 from precompute.runs import SymbolTable
 from precompute.samples import F64, I32, Bool
 
@@ -31,20 +31,3 @@ def with_label(frame: Frame, name: str, rows: Bool, texts: Sequence[str], place:
     column = names.index(name)
     codes[rows, column] = made[place[rows]]
     return Frame(names, codes, symbols)
-
-
-def joined(parts: Sequence[Vector], steps: int) -> Vector:
-    """The rows of vectors one below another; all or none of them have marks of names to go."""
-    if not parts:
-        return nothing(steps)
-    names = tuple(sorted({name for part in parts for name in part.frame.names}))
-    symbols = common_symbols([part.frame for part in parts])
-    codes = np.concatenate([part.frame.spread(names, symbols) for part in parts])
-    marks = [part.drop_name for part in parts if part.drop_name is not None]
-    return Vector(
-        Frame(names, codes, symbols),
-        np.concatenate([part.values for part in parts]),
-        np.concatenate([part.present for part in parts]),
-        np.zeros(len(codes), np.int32),
-        np.concatenate(marks) if marks else None,
-    )
