@@ -21,6 +21,7 @@ from precompute.evaluate.expr import (
     String,
     Subquery,
 )
+from precompute.evaluate.functions.info import info_selector
 from precompute.labels import METRIC_NAME
 from precompute.matchers import Condition
 from query.promql.prepare import LONGEST_S, Prepared, prepare
@@ -152,7 +153,11 @@ class _Converter:
                     f"parse error: expected type {_TYPES[wanted]} in call to function "
                     f'"{node.func.name}", got {_TYPES[type_of(arg)]}'
                 )
-        return Call(node.func.name, args)
+        made = Call(node.func.name, args)
+        if made.function == "info":
+            # with the selector that it reads in full, so that all that a query looks at can be seen
+            return Call(made.function, (made.args[0], info_selector(made)))
+        return made
 
     def _aggregate(self, node: parser.AggregateExpr) -> Aggregate:
         labels: tuple[str, ...] = ()
