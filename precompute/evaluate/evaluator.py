@@ -10,10 +10,9 @@ import numpy as np
 
 from precompute.errors import ExecutionError, Unsupported
 from precompute.evaluate.aggregate import OPERATORS, aggregate
-from precompute.evaluate.binary import BINARY_OPERATORS, binary
+from precompute.evaluate.binary import binary
 from precompute.evaluate.context import Evaluation
 from precompute.evaluate.expr import (
-    SET_OPERATORS,
     Aggregate,
     Binary,
     Call,
@@ -28,7 +27,7 @@ from precompute.evaluate.expr import (
 )  # fmt: skip
 from precompute.evaluate.functions import FUNCTIONS
 from precompute.evaluate.functions.arguments import scalar
-from precompute.evaluate.names import drop_names, removed, unique
+from precompute.evaluate.names import drop_names, removed
 from precompute.evaluate.ranges import read_instant, window_ends
 from precompute.evaluate.subquery import subquery_samples
 from precompute.evaluate.values import Matrix, Scalar, Text, Value, Vector
@@ -41,10 +40,6 @@ def unsupported(expr: Expr) -> str | None:
             return f"the function {node.function}"
         if isinstance(node, Aggregate) and node.op not in OPERATORS:
             return f"the aggregation operator {node.op}"
-        if isinstance(node, Binary) and node.op not in BINARY_OPERATORS:
-            return f"the operator {node.op}"
-        if isinstance(node, Binary) and node.matching.group:
-            return f"group_{node.matching.group}"
     return None
 
 
@@ -93,10 +88,7 @@ def _aggregate(node: Aggregate, at: Evaluation) -> Value:
 
 
 def _binary(node: Binary, at: Evaluation) -> Value:
-    if node.op in SET_OPERATORS:
-        raise Unsupported(f"the operator {node.op}")
-    value = binary(node, evaluate(node.left, at), evaluate(node.right, at))
-    return unique(value) if isinstance(value, Vector) else value
+    return binary(node, evaluate(node.left, at), evaluate(node.right, at), at)
 
 
 def _negate(node: Negate, at: Evaluation) -> Value:

@@ -23,7 +23,7 @@ class Matcher:
     value: str
 
     def __str__(self) -> str:
-        return f"{_label(self.name)}{self.op}{quoted(self.value)}"
+        return f"{plain_label(self.name)}{self.op}{quoted(self.value)}"
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Aggregate:
     parameter: "Expr | None" = None
 
     def __str__(self) -> str:
-        names = ", ".join(map(_label, self.labels))
+        names = ", ".join(map(plain_label, self.labels))
         clause = f" without ({names})" if self.without else f" by ({names})" if self.labels else ""
         inner = f"{self.parameter}, {self.expr}" if self.parameter is not None else str(self.expr)
         return f"{self.op}{clause}({inner})"
@@ -141,9 +141,9 @@ class Matching:
     def __str__(self) -> str:
         text = ""
         if self.on or self.labels or self.group:
-            text = f" {'on' if self.on else 'ignoring'} ({', '.join(map(_label, self.labels))})"
+            text = f" {'on' if self.on else 'ignoring'} ({', '.join(map(plain_label, self.labels))})"
         if self.group:
-            text += f" group_{self.group} ({', '.join(map(_label, self.include))})"
+            text += f" group_{self.group} ({', '.join(map(plain_label, self.include))})"
         for side, value in (("left", self.fill_left), ("right", self.fill_right)):
             text += f" fill_{side} ({number_text(value)})" if value is not None else ""
         return text
@@ -255,6 +255,7 @@ def plain_metric(name: str) -> bool:
     return name.isascii() and name.replace(":", "_").isidentifier() and name.lower() not in _NOT_METRICS
 
 
-def _label(name: str) -> str:
+def plain_label(name: str) -> str:
+    """A label name, in quotes where it must be."""
     plain = name.isascii() and name.isidentifier() and name.lower() not in _NOT_METRICS
     return name if plain else quoted(name)

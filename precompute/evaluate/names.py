@@ -7,6 +7,7 @@ import numpy as np
 from precompute.errors import ExecutionError
 from precompute.evaluate.context import Evaluation
 from precompute.evaluate.values import Matrix, Vector
+from precompute.kernels import joins
 from precompute.kernels.labels import group_rows
 
 SAME_LABELS = "vector cannot contain metrics with the same labelset"
@@ -39,12 +40,7 @@ def unique(vector: Vector) -> Vector:
     group, first = group_rows(np.ascontiguousarray(vector.frame.codes))
     if len(first) == len(vector):
         return vector
-    steps = vector.values.shape[1]
-    counts = np.zeros((len(first), steps), np.int32)
-    np.add.at(counts, group, vector.present)
-    if (counts > 1).any():
+    if joins.clash(group, vector.present, len(first)):
         raise ExecutionError(SAME_LABELS)
-    values = np.zeros((len(first), steps))
-    np.add.at(values, group, np.where(vector.present, vector.values, 0.0))
-    merged = vector.take(first)
-    return replace(merged, values=values, present=counts > 0)
+    values, present = joins.merged(group, vector.values, vector.present, len(first))
+    return replace(vector.take(first), values=values, present=present)

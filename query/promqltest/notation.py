@@ -11,7 +11,10 @@ from precompute.labels import METRIC_NAME, Labels
 from precompute.samples import STALE
 from query.promql.tokens import Token, number, tokens_of, unquote
 
-_HISTOGRAM = re.compile(r"\{\{.*?\}\}[^\s{]*(?:\{\{.*?\}\}\S*)?")
+_HISTOGRAM = re.compile(r"\{\{.*?\}\}(?:[+-]\{\{.*?\}\})?(?:x[0-9]+)?")
+_LABELS = re.compile(
+    r"""(?:[A-Za-z_:][A-Za-z0-9_:]*)?\s*(?:\{(?!\{)(?:[^{}"'`]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`)*\})?"""
+)
 _NUMBER = r"[+-]?(?:0[xX][0-9a-fA-F]+|inf|nan|[0-9.]+(?:e[+-]?[0-9]+)?)"
 _ITEM = re.compile(rf"(?P<start>stale|_|{_NUMBER})(?P<step>{_NUMBER})?(?:x(?P<times>[0-9]+))?", re.IGNORECASE)
 _LONGEST = 1 << 20
@@ -70,20 +73,10 @@ def _label(tokens: list[Token], at: int, named: dict[str, str], text: str) -> in
 
 def _split(line: str) -> tuple[str, str]:
     """The label set and the values."""
-    depth, quote, at = 0, "", 0
-    while at < len(line):
-        char = line[at]
-        if quote:
-            at += char == "\\" and quote != "`"
-            quote = "" if char == quote else quote
-        elif char in "\"'`":
-            quote = char
-        elif char in "{}":
-            depth += 1 if char == "{" else -1
-        if not depth and not quote and (char == "}" or (char in " \t" and "{" not in line[at:].lstrip()[:1])):
-            return line[: at + 1].strip(), line[at + 1 :]
-        at += 1
-    return line.strip(), ""
+    match = _LABELS.match(line)
+    if match is None:
+        raise BadScript(f"no series: {line}")
+    return match[0], line[match.end() :]
 
 
 def _sequence(item: str, line: str) -> list[float | None]:

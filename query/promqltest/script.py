@@ -100,7 +100,8 @@ def _load(block: list[str], line: int) -> Load:
     if head is None:
         raise BadScript(f"line {line}: no load: {block[0]}")
     starts = [text for text in block[1:] if "@st" in text.split(maxsplit=1)[0]]
-    lines = tuple(series(text) for text in block[1:] if text not in starts)
+    # of two lines of one series the later counts
+    lines = tuple({one.labels: one for one in map(series, (t for t in block[1:] if t not in starts))}.values())
     named = {labels(text.split("@st", 1)[0]) for text in starts}
     started = tuple(one for one in lines if one.labels in named)
     return Load(line, duration_ms(head[2]), lines, started, bool(head[1]))
