@@ -7,7 +7,6 @@ import hashlib
 from dataclasses import dataclass, field
 
 from precompute.errors import BadExpression
-from precompute.evaluate.aggregate import grouping
 from precompute.evaluate.expr import (
     Aggregate,
     Binary,
@@ -24,6 +23,7 @@ from precompute.evaluate.expr import (
     with_selector,
 )  # fmt: skip
 from precompute.evaluate.functions import OF_ONE_SERIES
+from precompute.evaluate.grouping import grouping
 from precompute.evaluate.values import Frame
 from precompute.labels import METRIC_NAME
 from precompute.sketches.registry import ACCUMULATORS

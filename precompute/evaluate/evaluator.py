@@ -12,6 +12,7 @@ from precompute.errors import ExecutionError, Unsupported
 from precompute.evaluate.aggregate import OPERATORS, aggregate
 from precompute.evaluate.binary import binary
 from precompute.evaluate.context import Evaluation
+from precompute.evaluate.count_values import count_values
 from precompute.evaluate.expr import (
     Aggregate,
     Binary,
@@ -26,7 +27,7 @@ from precompute.evaluate.expr import (
     walk,
 )  # fmt: skip
 from precompute.evaluate.functions import FUNCTIONS
-from precompute.evaluate.functions.arguments import scalar
+from precompute.evaluate.functions.arguments import scalar, text, vector
 from precompute.evaluate.names import drop_names, removed
 from precompute.evaluate.ranges import read_instant, window_ends
 from precompute.evaluate.subquery import subquery_samples
@@ -81,10 +82,11 @@ def _call(node: Call, at: Evaluation) -> Value:
 
 
 def _aggregate(node: Aggregate, at: Evaluation) -> Value:
-    vector = evaluate(node.expr, at)
-    if not isinstance(vector, Vector):
-        raise ExecutionError(f"{node.op} takes an instant vector")
-    return aggregate(node, vector, None if node.parameter is None else scalar(node.parameter, at, evaluate))
+    operand = vector(node.expr, at, evaluate)
+    if node.op == "count_values":
+        assert node.parameter is not None, "the parser asks for it"
+        return count_values(node, operand, text(node.parameter, at, evaluate), at)
+    return aggregate(node, operand, None if node.parameter is None else scalar(node.parameter, at, evaluate), at)
 
 
 def _binary(node: Binary, at: Evaluation) -> Value:
