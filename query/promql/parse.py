@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import promql_parser as parser
 
-from precompute.errors import BadExpression, QueryError, Unsupported
+from precompute.errors import BadExpression, ExecutionError, QueryError, Unsupported
 from precompute.evaluate.expr import (
     COMPARISONS,
     Aggregate,
@@ -25,6 +25,7 @@ from precompute.evaluate.functions.info import info_selector
 from precompute.labels import METRIC_NAME
 from precompute.matchers import Condition
 from query.promql.prepare import LONGEST_S, Prepared, prepare
+from query.promql.tokens import is_text, printable
 
 MAX_DEPTH = 100
 MAX_LENGTH = 1 << 16
@@ -165,8 +166,16 @@ class _Converter:
         if node.modifier is not None:
             labels = self._names(node.modifier.labels)
             without = str(node.modifier.type).endswith("Without")
+        if str(node.op) == "count_values" and isinstance(node.param, parser.StringLiteral):
+            self._check_label(node.param)
         parameter = None if node.param is None else self.convert(node.param)
         return Aggregate(str(node.op), self.convert(node.expr), labels, without, parameter)
+
+    def _check_label(self, name: parser.StringLiteral) -> None:
+        """Prometheus lets any string pass here, and fails when it evaluates."""
+        _, value = self.prepared.raw(name.val)
+        if not is_text(value):
+            raise ExecutionError(f'invalid label name "{printable(value)}"')
 
     def _binary(self, node: parser.BinaryExpr) -> Binary:
         op, left, right = str(node.op), self.convert(node.lhs), self.convert(node.rhs)

@@ -109,7 +109,7 @@ def difference(expected: Expectation, value: Value, times: Sequence[int]) -> str
     """Why a value at some times is not the expected one; empty if it is."""
     if isinstance(value, Text):
         return "" if value.value == expected.string else f"{value.value!r} instead of {expected.string!r}"
-    if isinstance(value, Scalar):
+    if isinstance(value, Scalar) and not expected.grid.step_ms:
         return _scalar_difference(expected, float(value.values[0]))
     if expected.number is not None:
         return "a vector instead of a number"
@@ -138,8 +138,10 @@ def series_difference(expected: Mapping[Labels, Points], actual: Mapping[Labels,
     return ""
 
 
-def points_of(value: Vector | Matrix, times: Sequence[int]) -> dict[Labels, Points]:
-    """The values of each series, in order of the rows; those without any are left out."""
+def points_of(value: Vector | Matrix | Scalar, times: Sequence[int]) -> dict[Labels, Points]:
+    """The values of each series, in order of the rows; those without any are left out. A scalar has no labels."""
+    if isinstance(value, Scalar):
+        return {(): dict(zip(times, value.values.tolist(), strict=True))}
     out: dict[Labels, Points] = {}
     for row in range(len(value)):
         if isinstance(value, Matrix):

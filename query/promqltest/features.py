@@ -4,11 +4,12 @@ import re
 
 NATIVE_HISTOGRAMS = "native histograms"
 START_TIMESTAMPS = "start timestamps"
+_CALCULATED = r"\[[^\]]*[-+*/%^(][^\]]*\]|\boffset\s*[-+]?\s*(?:\(|[a-z_]+\s*\()"
 _SYNTAX = (
     ("anchored and smoothed selectors", re.compile(r"\b(?:anchored|smoothed)\b")),
     ("histogram trim operators", re.compile(r"</|>/")),
     ("label selectors of info()", re.compile(r"\binfo\s*\(.*\{")),
-    ("arithmetic of durations", re.compile(r"\[[^\]]*(?:[-+*/%^(]|\w\s+\w)[^\]]*\]|offset\s+-?\s*(?:\(|[a-z_]+\()")),
+    ("arithmetic of durations", re.compile(_CALCULATED, re.IGNORECASE)),
 )
 
 

@@ -15,7 +15,7 @@ _HISTOGRAM = re.compile(r"\{\{.*?\}\}(?:[+-]\{\{.*?\}\})?(?:x[0-9]+)?")
 _LABELS = re.compile(
     r"""(?:[A-Za-z_:][A-Za-z0-9_:]*)?\s*(?:\{(?!\{)(?:[^{}"'`]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`)*\})?"""
 )
-_NUMBER = r"[+-]?(?:0[xX][0-9a-fA-F]+|inf|nan|[0-9.]+(?:e[+-]?[0-9]+)?)"
+_NUMBER = r"[+-]?(?:inf|nan|[0-9.]+(?:e[+-]?[0-9]+)?)"
 _ITEM = re.compile(rf"(?P<start>stale|_|{_NUMBER})(?P<step>{_NUMBER})?(?:x(?P<times>[0-9]+))?", re.IGNORECASE)
 _LONGEST = 1 << 20
 

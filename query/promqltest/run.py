@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from precompute.errors import BadExpression, QueryError, Unsupported
+from precompute.errors import QueryError, Unsupported
 from precompute.evaluate.expr import Call, Expr, Selector, Subquery, walk
 from precompute.evaluate.values import Scalar, Value, Vector
 from query.promql.parse import parse
@@ -63,7 +63,9 @@ def _check(world: World, command: Eval) -> str:
     """Why an evaluation does not come to what is expected; empty if it does."""
     try:
         expr = parse(command.text)
-    except BadExpression as error:
+    except Unsupported:
+        raise
+    except QueryError as error:
         if feature := missing_syntax(command.text):
             raise Unsupported(feature) from None
         return _failed(command, error)
