@@ -53,6 +53,6 @@ def _labelled(frame: Frame, label: str, texts: list[str], place: I64) -> Frame:
     symbols = SymbolTable()
     names = tuple(sorted({*frame.names, label}))
     codes = frame.spread(names, symbols)
-    made = np.array([symbols.intern(text) for text in texts], np.int32)
+    made = symbols.intern_texts(texts)
     codes[:, names.index(label)] = made[place]
     return Frame(names, codes, symbols)

@@ -60,8 +60,7 @@ class Frame:
         if symbols is self.symbols:
             return codes
         used, place = np.unique(codes, return_inverse=True)
-        translated = [symbols.intern(text) for text in self.symbols.texts(used.tolist())]
-        return np.array(translated, np.int32)[place].reshape(codes.shape)
+        return symbols.intern_texts(self.symbols.texts(used.tolist()))[place].reshape(codes.shape)
 
     def groups(self) -> tuple["Frame", I32]:
         """The distinct rows, in order of their keys, and the number of each row's group; int32[n]."""
@@ -176,6 +175,14 @@ class Matrix:
 
     def __len__(self) -> int:
         return len(self.frame)
+
+    def take(self, rows: I64) -> "Matrix":
+        """Some rows, in the order of `rows` int64[k]."""
+        counts = np.diff(self.starts)[rows]
+        starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+        at = np.arange(starts[-1]) + np.repeat(self.starts[rows] - starts[:-1], counts)
+        marks = None if self.drop_name is None else self.drop_name[rows]
+        return Matrix(self.frame.take(rows), starts, self.t_ms[at], self.values[at], marks)
 
 
 @dataclass(frozen=True)
