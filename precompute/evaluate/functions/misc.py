@@ -35,7 +35,8 @@ def _pi(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
 
 def _of_query(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
     """start, end, range and step of the whole query, in seconds, inside a subquery too; without steps, 0."""
-    ms = {"start": at.start_ms, "end": at.end_ms, "range": at.end_ms - at.start_ms, "step": at.step_ms}
+    range_ms = at.end_ms - at.start_ms
+    ms = {"start": at.start_ms, "end": at.end_ms, "range": range_ms, "step": at.step_ms if range_ms else 0}
     return Scalar(np.full(len(at.times), ms[node.function] / 1000))
 
 

@@ -37,9 +37,10 @@ def _sort_by_label(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
 
 
 def _many_steps(at: Evaluation) -> bool:
-    if len(at.times) > 1:
+    many = len(at.times) > 1 or at.start_ms != at.end_ms
+    if many:
         at.notes.warn(INEFFECTIVE)
-    return len(at.times) > 1
+    return many
 
 
 def _in_order(argument: Vector, rows: I64) -> Vector:

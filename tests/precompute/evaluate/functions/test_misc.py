@@ -4,9 +4,10 @@ import math
 
 import pytest
 
-from precompute.errors import BadExpression
 from precompute.evaluate.context import Features
+from precompute.evaluate.evaluator import disabled
 from precompute.evaluate.functions import EXPERIMENTAL, FUNCTIONS, OF_ONE_SERIES
+from query.promql.parse import parse
 from tests.precompute.evaluate.functions.asked import Asked, rows
 
 TABLE = """
@@ -35,8 +36,7 @@ def test_what_is_experimental_must_be_switched_on(name: str) -> None:
     }  # fmt: skip
     text = f"{name}({arguments.get(name, 'x[1m]' if name.startswith('ts_of') else '')})"
     assert Asked({"x": [1]}, text, 0).value is not None
-    with pytest.raises(BadExpression, match=f'function "{name}" is not enabled'):
-        Asked({"x": [1]}, text, 0, features=Features())
+    assert disabled(parse(text), Features()) == f'function "{name}" is not enabled'
 
 
 def test_panes_keep_only_what_looks_at_one_series_alone() -> None:
