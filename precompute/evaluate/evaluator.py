@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from precompute.errors import ExecutionError, Unsupported
+from precompute.evaluate.aggregate import EXPERIMENTAL as EXPERIMENTAL_OPERATORS
 from precompute.evaluate.aggregate import OPERATORS, aggregate
 from precompute.evaluate.binary import binary
-from precompute.evaluate.context import Evaluation
+from precompute.evaluate.context import Evaluation, Features
 from precompute.evaluate.count_values import count_values
 from precompute.evaluate.expr import (
     Aggregate,
@@ -26,12 +27,14 @@ from precompute.evaluate.expr import (
     Subquery,
     walk,
 )  # fmt: skip
-from precompute.evaluate.functions import FUNCTIONS
+from precompute.evaluate.functions import EXPERIMENTAL, FUNCTIONS
 from precompute.evaluate.functions.arguments import scalar, text, vector
 from precompute.evaluate.names import drop_names, removed
 from precompute.evaluate.ranges import read_instant, window_ends
 from precompute.evaluate.subquery import subquery_samples
 from precompute.evaluate.values import Matrix, Scalar, Text, Value, Vector
+
+_FLAG = "--enable-feature=promql-experimental-functions"
 
 
 def unsupported(expr: Expr) -> str | None:
@@ -41,6 +44,20 @@ def unsupported(expr: Expr) -> str | None:
             return f"the function {node.function}"
         if isinstance(node, Aggregate) and node.op not in OPERATORS:
             return f"the aggregation operator {node.op}"
+    return None
+
+
+def disabled(expr: Expr, features: Features) -> str | None:
+    """Prometheus' message about the first experimental part of `expr`, where those are off; None if there is none."""
+    if features.experimental_functions:
+        return None
+    for node in walk(expr):
+        if isinstance(node, Call) and node.function in EXPERIMENTAL:
+            return f'function "{node.function}" is not enabled'
+        if isinstance(node, Aggregate) and node.op in EXPERIMENTAL_OPERATORS:
+            return f"{node.op}() is experimental and must be enabled with {_FLAG}"
+        if isinstance(node, Binary) and node.matching.fills:
+            return "binop fill modifiers are experimental and not enabled"
     return None
 
 

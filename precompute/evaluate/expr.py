@@ -138,6 +138,10 @@ class Matching:
     fill_right: float | None = None
     """The value that stands for a missing series of that side; None: what has no partner is left out."""
 
+    @property
+    def fills(self) -> bool:
+        return self.fill_left is not None or self.fill_right is not None
+
     def __str__(self) -> str:
         text = ""
         if self.on or self.labels or self.group:

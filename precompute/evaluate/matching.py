@@ -49,9 +49,8 @@ class Sides:
 
     def checked(self, matching: Matching) -> "Sides":
         """The same. Raises ExecutionError where a signature is not unique on the one side at a step that counts."""
-        filled = matching.fill_left is not None or matching.fill_right is not None
         if len(np.unique(self.one_signature)) < len(self.one):
-            live = np.ones(self.one.present.shape[1], np.bool_) if filled else self.many.present.any(axis=0)
+            live = np.ones(self.one.present.shape[1], np.bool_) if matching.fills else self.many.present.any(axis=0)
             a, b = kernel.first_clash(self.one_signature, self.one.present & live, self.count)
             if a >= 0:
                 raise ExecutionError(_duplicates(matching, self.one.frame.labels(a), self.one.frame.labels(b)))

@@ -34,18 +34,25 @@ def failure(error_type: str, text: str) -> bytes:
 def answer(made: Answer, limit: int = 0) -> bytes:
     """The whole response body of a query; at most `limit` series unless it is 0, and a warning where more were."""
     value, warnings = made.value, made.warnings
-    if isinstance(value, Vector):
-        value = value.seen()
-        # an instant vector in an order that the query asked for keeps it; a matrix never does
-        value = value if made.ordered and made.kind == "instant" else value.take(label_order(value.frame))
+    if isinstance(value, (Vector, Matrix)):
+        value = _sorted(value, made.kind)
         if limit and len(value) > limit:
             value = value.take(np.arange(limit))
             warnings = (*warnings, "results truncated due to limit")
     return success(_data(made, value), warnings, made.infos)
 
 
+def _sorted(value: Vector | Matrix, kind: str) -> Vector | Matrix:
+    """In order of labels; an instant vector in an order that the query asked for keeps it."""
+    if isinstance(value, Matrix):
+        return value.take(label_order(value.frame))
+    value = value.seen()
+    return value if value.ordered and kind == "instant" else value.take(label_order(value.frame))
+
+
 def _data(made: Answer, value: Value) -> bytes:
-    assert not isinstance(value, Matrix), "the engine refuses a range vector"
+    if isinstance(value, Matrix):
+        return b'{"resultType":"matrix","result":[' + _samples(value) + b"]}"
     if made.kind == "range":
         result = _matrix(_one_series(value) if isinstance(value, Scalar) else value, made.times)
         return b'{"resultType":"matrix","result":[' + result + b"]}"
@@ -90,6 +97,23 @@ def _series(value: Vector, times: I64, before: bytes, between: bytes, after: byt
         pieces = (*texts.names, *texts.values)
         end = kernel.write_series(out, codes, pieces, times, points, tile.present, numbers, around, ranged)
         tiles.append(out[:end].tobytes())
+    return b",".join(tiles)
+
+
+def _samples(value: Matrix) -> bytes:
+    """Every row's own samples, separated by commas."""
+    texts, tiles, first = _Texts(value.frame), [], 0
+    around = tuple(np.frombuffer(piece, np.uint8) for piece in (b'{"metric":', b',"values":[', b"]}"))
+    while first < len(value):
+        last = max(first + 1, int(np.searchsorted(value.starts, value.starts[first] + _TILE_POINTS, "right")) - 1)
+        tile = value.take(np.arange(first, last))
+        numbers = np.frombuffer(orjson.dumps(tile.values, option=orjson.OPT_SERIALIZE_NUMPY), np.uint8)
+        codes = texts.codes[first:last]
+        out = np.empty(32 * len(tile) + texts.size(codes) + len(tile.values) * kernel.POINT_BYTES, np.uint8)
+        pieces = (*texts.names, *texts.values)
+        end = kernel.write_samples(out, codes, pieces, tile.starts, tile.t_ms, tile.values, numbers, around)
+        tiles.append(out[:end].tobytes())
+        first = last
     return b",".join(tiles)
 
 
