@@ -7,7 +7,9 @@ import numpy as np
 from precompute.evaluate.values import Frame
 from precompute.samples import I64
 
-_CHUNK = re.compile(r"[0-9]+|[^0-9]+")
+_RUN = re.compile(r"[0-9]+")
+_LONGEST = 0xD000
+"""Longer runs of digits compare as if they were as long as this; a character can still say it."""
 
 
 def label_order(frame: Frame) -> I64:
@@ -30,16 +32,15 @@ def label_order(frame: Frame) -> I64:
 
 def natural_ranks(texts: list[str]) -> I64:
     """The place of each text among all in natural order, int64[n]: `pod2` before `pod10`; equal ones share theirs."""
-    keys = [[_chunk_key(chunk) for chunk in _CHUNK.findall(text)] for text in texts]
-    order = sorted(range(len(texts)), key=keys.__getitem__)
-    ranks = np.zeros(len(texts), np.int64)
-    rises = [False, *(keys[a] != keys[b] for a, b in zip(order, order[1:], strict=False))][: len(order)]
-    ranks[order] = np.cumsum(rises)
-    return ranks
+    keys = [_RUN.sub(_by_length, text) for text in texts]
+    place = {key: k for k, key in enumerate(sorted(set(keys)))}
+    return np.fromiter(map(place.__getitem__, keys), np.int64, len(keys))
 
 
-def _chunk_key(chunk: str) -> tuple[int, int, str]:
-    """Numbers by size; against other text as their first digit stands in ASCII."""
-    if "0" <= chunk[0] <= "9":
-        return 1, len(chunk.lstrip("0")), chunk.lstrip("0")
-    return (0 if chunk < "0" else 2), 0, chunk
+def _by_length(run: re.Match[str]) -> str:
+    """Digits written so that they compare as a number: how many they are, then they.
+
+    At a text's start they stand among other characters where digits do; after others, before whatever may follow there.
+    """
+    digits = run[0].lstrip("0")
+    return ("\0" if run.start() else "0") + chr(min(len(digits), _LONGEST)) + digits

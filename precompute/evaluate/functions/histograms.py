@@ -1,7 +1,7 @@
 """Functions of classic histograms, whose buckets are series that differ in the label `le` alone."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -105,14 +105,13 @@ def _histogram_quantiles(node: Call, at: Evaluation, evaluate: Evaluate) -> Valu
     wanted = [scalar(arg, at, evaluate) for arg in node.args[2:]]
     warn_of_quantiles(np.concatenate(wanted), at)
     buckets = buckets_of(argument, at)
-    parts = []
+    parts: list[Vector] = []
     for phi in wanted:
         quantiles = _quantiles(buckets, phi, at)
         for one in np.unique(phi).tolist():
+            at.budget.cells(sum(map(len, parts)) + len(quantiles), len(at.times))
             here = (phi == one) | (np.isnan(phi) & np.isnan(one))
-            at_these = Vector(
-                quantiles.frame, quantiles.values, quantiles.present & here, quantiles.shard, quantiles.drop_name
-            ).seen()
+            at_these = replace(quantiles, present=quantiles.present & here).seen()
             parts.append(_labelled(at_these, label, open_metrics(one)))
     return drop_names(unique(joined(parts, len(at.times))), at)
 

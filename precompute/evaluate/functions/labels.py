@@ -1,6 +1,6 @@
 """label_replace and label_join: a label made anew from others, once for each distinct text."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,9 +31,12 @@ def _label_replace(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
     template = Template(replacement, regex)
     argument = vector(node.args[0], at, evaluate)
     place, sources = _distinct(argument.frame, (src,))
-    matches = [regex.fullmatch(source) for (source,) in sources]
-    matched = np.array([match is not None for match in matches], np.bool_)
-    made = _texts_of("", ([] if match is None else template.pieces(match) for match in matches), at)
+    matched = np.zeros(len(sources), np.bool_)
+    made = []
+    for k, (source,) in enumerate(sources):
+        match = regex.fullmatch(source)
+        matched[k] = match is not None
+        made.append(_joined("", [] if match is None else template.pieces(match), at))
     return _relabelled(argument, dst, matched[place], made, place)
 
 
@@ -46,16 +49,14 @@ def _label_join(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
         raise ExecutionError("invalid destination label name in label_join(): ")
     argument = vector(node.args[0], at, evaluate)
     place, rows = _distinct(argument.frame, sources)
-    return _relabelled(argument, dst, np.ones(len(argument), np.bool_), _texts_of(separator, rows, at), place)
+    made = [_joined(separator, pieces, at) for pieces in rows]
+    return _relabelled(argument, dst, np.ones(len(argument), np.bool_), made, place)
 
 
-def _texts_of(separator: str, rows: Iterable[list[str]], at: Evaluation) -> list[str]:
-    """The pieces of each row joined; what that takes is told to the budget before it is made."""
-    made = []
-    for pieces in rows:
-        at.budget.text(len(separator) * len(pieces) + sum(map(len, pieces)))
-        made.append(separator.join(pieces))
-    return made
+def _joined(separator: str, pieces: list[str], at: Evaluation) -> str:
+    """One text; what it takes is told to the budget before it is made."""
+    at.budget.text(len(separator) * len(pieces) + sum(map(len, pieces)))
+    return separator.join(pieces)
 
 
 def _distinct(frame: Frame, names: Sequence[str]) -> tuple[I32, list[list[str]]]:

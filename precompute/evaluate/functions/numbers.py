@@ -5,10 +5,10 @@ import re
 from decimal import Decimal
 
 _FLOAT = re.compile(
-    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
+    r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
 )
 _HEX = re.compile(
-    r"[+-]?0x_?(?:[0-9a-f][0-9a-f_]*\.?[0-9a-f_]*|\.[0-9a-f][0-9a-f_]*)p[+-]?[0-9]+", re.ASCII | re.IGNORECASE
+    r"[+-]?0x_?(?:[0-9a-f][0-9a-f_]*(?:\.[0-9a-f_]*)?|\.[0-9a-f][0-9a-f_]*)p[+-]?[0-9]+", re.ASCII | re.IGNORECASE
 )
 
 
