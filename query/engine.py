@@ -134,10 +134,11 @@ class QueryEngine:
                 return why
             if why and not parts:
                 raise ExecutionError(f"{why}, and there is no upstream (query_engine.prometheus_server)")
-        warnings = (*at.notes.warnings, *self._warnings(planned, expr, steps, left, parts))
+        noted, infos = at.notes.shown()
+        warnings = (*noted, *self._warnings(planned, expr, steps, left, parts))
         value = join_steps([(where, part) for _, where, part in parts], len(steps.times))
         tiers = tuple(tier for tier, _, _ in parts)
-        return Answer(value, steps.times, kind, tiers, self._bound(planned, steps, tiers), warnings, at.notes.infos)
+        return Answer(value, steps.times, kind, tiers, self._bound(planned, steps, tiers), warnings, infos)
 
     def _from_summaries(
         self, planned: Plan, steps: Steps, at: Evaluation, parts: list[tuple[str, Bool, Value]]

@@ -38,6 +38,15 @@ class Notes:
     def infos(self) -> tuple[str, ...]:
         return tuple(self._infos)
 
+    def shown(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Warnings and infos as Prometheus' API gives them: ten of each, and how many there are beside."""
+        return _first_ten(self.warnings, "warning"), _first_ten(self.infos, "info")
+
+
+def _first_ten(texts: tuple[str, ...], kind: str) -> tuple[str, ...]:
+    left = len(texts) - 10
+    return (*texts[:10], f"{left} more {kind} annotations omitted") if left > 0 else texts
+
 
 @dataclass(frozen=True)
 class Features:
