@@ -29,9 +29,11 @@ from precompute.evaluate.expr import (
 )  # fmt: skip
 from precompute.evaluate.functions import EXPERIMENTAL, FUNCTIONS
 from precompute.evaluate.functions.arguments import scalar, text, vector
+from precompute.evaluate.functions.over_time import note_known
 from precompute.evaluate.names import drop_names, removed
 from precompute.evaluate.ranges import read_instant, window_ends
 from precompute.evaluate.subquery import subquery_samples
+from precompute.evaluate.tiles import at_all_steps, tiles
 from precompute.evaluate.values import Matrix, Scalar, Text, Value, Vector
 
 _FLAG = "--enable-feature=promql-experimental-functions"
@@ -70,6 +72,7 @@ def result(expr: Expr, at: Evaluation) -> Value:
 def evaluate(expr: Expr, at: Evaluation) -> Value:
     """The value of an expression at every step. Raises QueryError's kinds."""
     if at.known is not None and expr in at.known:
+        note_known(expr, at.known[expr], at)
         return at.known[expr]
     at.budget.check_time()
     return _RULES[type(expr)](expr, at)
@@ -99,6 +102,11 @@ def _call(node: Call, at: Evaluation) -> Value:
 
 
 def _aggregate(node: Aggregate, at: Evaluation) -> Value:
+    parts = [(steps, _aggregated(node, here)) for steps, here in tiles(node, at)]
+    return parts[0][1] if len(parts) == 1 else at_all_steps(parts, len(at.times))
+
+
+def _aggregated(node: Aggregate, at: Evaluation) -> Vector:
     operand = vector(node.expr, at, evaluate)
     if node.op == "count_values":
         assert node.parameter is not None, "the parser asks for it"

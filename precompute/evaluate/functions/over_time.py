@@ -6,7 +6,7 @@ import numpy as np
 
 from precompute.errors import ExecutionError
 from precompute.evaluate.context import Evaluate, Evaluation, Rule
-from precompute.evaluate.expr import Call, Expr, quoted
+from precompute.evaluate.expr import Call, Expr, quoted, selectors, walk
 from precompute.evaluate.functions.arguments import scalar
 from precompute.evaluate.functions.histograms import warn_of_quantiles
 from precompute.evaluate.functions.numbers import go_f
@@ -32,11 +32,24 @@ def _of_counter(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
     """Informs of metrics that do not look like counters by their names."""
     rates = over_range(node.function, node.args[0], at, evaluate)
     for name in _names(rates):
-        if not name.endswith(_COUNTER_ENDINGS):
-            at.notes.inform(
-                f"metric might not be a counter, name does not end in _total/_sum/_count/_bucket: {quoted(name)}"
-            )
+        _note_counter(name, at)
     return drop_names(rates, at)
+
+
+def note_known(expr: Expr, value: Vector, at: Evaluation) -> None:
+    """The infos that evaluating `expr` would have left, where its value was already there."""
+    if len(value):
+        for node in walk(expr):
+            if isinstance(node, Call) and RULES.get(node.function) is _of_counter:
+                for selector in selectors(node):
+                    _note_counter(selector.metric() or "", at)
+
+
+def _note_counter(name: str, at: Evaluation) -> None:
+    if name and not name.endswith(_COUNTER_ENDINGS):
+        at.notes.inform(
+            f"metric might not be a counter, name does not end in _total/_sum/_count/_bucket: {quoted(name)}"
+        )
 
 
 def _names(vector: Vector) -> list[str]:

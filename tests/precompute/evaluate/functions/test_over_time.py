@@ -8,9 +8,15 @@ from random import Random
 import numpy as np
 import pytest
 
+from precompute.clock import ManualClock
 from precompute.errors import ExecutionError
-from precompute.evaluate.context import Features
-from tests.precompute.evaluate.functions.asked import STEP_MS, Asked, rows
+from precompute.evaluate.context import Evaluation, Features, Notes
+from precompute.evaluate.evaluator import evaluate
+from precompute.evaluate.functions.results import one_row
+from precompute.evaluate.limits import Budget, Limits
+from precompute.evaluate.values import nothing
+from query.promql.parse import parse
+from tests.precompute.evaluate.functions.asked import STEP_MS, Asked, rows, source_of
 
 Samples = list[tuple[float, float]]
 VALUES = [3.0, 1.0, None, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0, 5.0]
@@ -146,3 +152,13 @@ def test_a_quantile_that_is_no_share_is_warned_of_where_there_are_samples() -> N
 
 def test_a_parameter_may_differ_by_step_over_a_fixed_window() -> None:
     assert rows({"x": [0, 10]}, "quantile_over_time(time() / 40, x[1m] @ 10)", 10, 20) == {"": [2.5, 5]}
+
+
+@pytest.mark.parametrize(("text", "rows_"), [("sum(rate(x[1m]))", 1), ("sum(rate(x[1m]))", 0), ("sum(x)", 1)])
+def test_what_is_known_already_leaves_the_same_infos(text: str, rows_: int) -> None:
+    expr, notes = parse(text), Notes()
+    known = nothing(1) if not rows_ else one_row(np.ones(1))
+    budget = Budget(Limits(), ManualClock(), 60_000)
+    at = Evaluation(source_of({}), np.zeros(1, np.int64), 300_000, budget, 0, 0, {expr: known}, notes)
+    assert evaluate(expr, at) is known
+    assert len(notes.infos) == ("rate" in text and rows_)
