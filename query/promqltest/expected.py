@@ -69,11 +69,6 @@ class Expectation:
         return "ordered" in self.notes
 
     @property
-    def only_instant(self) -> bool:
-        """Whether no range query can come to it."""
-        return self.samples or self.string is not None
-
-    @property
     def histograms(self) -> bool:
         return any(one.histograms for one in self.series)
 

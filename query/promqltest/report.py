@@ -41,3 +41,13 @@ def report(path: Path, sums: Sums) -> Iterator[str]:
     features = Counter(outcome.why for outcome in outcomes if outcome.status == UNSUPPORTED)
     for feature, count in sorted(features.items()):
         yield f"  {count} unsupported: {feature}"
+
+
+def unsupported(path: Path) -> Iterator[str]:
+    """`file<TAB>feature<TAB>lines` for each feature that a script asks for and that is missing. Raises BadScript."""
+    lines: dict[str, list[str]] = {}
+    for outcome in run(path.read_text()):
+        if outcome.status == UNSUPPORTED:
+            lines.setdefault(outcome.why, []).append(str(outcome.line))
+    for feature, found in sorted(lines.items()):
+        yield f"{path.name}\t{feature}\t{','.join(found)}"
