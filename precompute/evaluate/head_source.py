@@ -28,6 +28,10 @@ class HeadSource:
         self.head, self.index = head, index
         self._threads, self._pool = threads, pool
 
+    def series(self, selector: Selector) -> int:
+        """How many series the selector has."""
+        return len(self.index.select(selector.matchers, *self.head.known()))
+
     def instant(self, selector: Selector, times: I64, lookback_ms: int, budget: Budget) -> Vector:
         """The newest value within the lookback at each time; rows without any are left out."""
 
