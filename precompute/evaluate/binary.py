@@ -83,16 +83,16 @@ class _Join:
         many, (rows, one, partners) = self._sides.many, self._sides.pairs(self._matching.include, self._at.budget)
         frame = included(self._result(many.frame).take(rows), self._matching.include, one.frame, partners)
         present = many.present[rows] & one.present[partners]
-        if self._matching.group:
-            _check_groups(frame, self._sides.many_signature[rows], present)
+        self._check_groups(frame, self._sides.many_signature[rows], present)
         return self._made(frame, many.values[rows], one.values[partners], present)
 
     def without_one(self, fill: float, missing: Bool) -> Vector:
         """Where a row of the many side has no partner; labels to include are none of its own then."""
         many = self._sides.many
         lost = [n for n in self._matching.include if self._matching.on or n in (METRIC_NAME, *self._matching.labels)]
-        frame = self._result(many.frame).drop(lost)
-        return self._made(frame, many.values, np.full_like(many.values, fill), many.present & missing)
+        frame, present = self._result(many.frame).drop(lost), many.present & missing
+        self._check_groups(frame, self._sides.many_signature, present)
+        return self._made(frame, many.values, np.full_like(many.values, fill), present)
 
     def without_many(self, fill: float, missing: Bool) -> Vector:
         """Where a row of the one side has no partner: the labels that match, and those to include."""
@@ -100,6 +100,15 @@ class _Join:
         kept = one.frame.keep(matching.labels) if matching.on else one.frame.drop((METRIC_NAME, *matching.labels))
         frame = included(self._result(kept), matching.include, one.frame, np.arange(len(one)))
         return self._made(frame, np.full_like(one.values, fill), one.values, one.present & missing)
+
+    def _check_groups(self, frame: Frame, signature: I32, present: Bool) -> None:
+        """Raises ExecutionError where rows of one signature come to the same labels at a step, kept or not."""
+        if not self._matching.group:
+            return
+        keys = np.concatenate((signature[:, None], frame.codes), axis=1)
+        key, first = group_rows(np.ascontiguousarray(keys))
+        if len(first) < len(frame) and kernel.clash(key, present, len(first)):
+            raise ExecutionError("multiple matches for labels: grouping labels must ensure unique matches")
 
     def _result(self, frame: Frame) -> Frame:
         """The labels that a row of the many side leaves in the result."""
@@ -120,11 +129,3 @@ class _Join:
             values = result.astype(np.float64)
         made = Vector(frame, values, present, np.zeros(len(values), np.int32))
         return made.with_marks(np.full(len(made), self._node.bool_)).seen()
-
-
-def _check_groups(frame: Frame, signature: I32, present: Bool) -> None:
-    """Raises ExecutionError where two rows of one signature come to the same labels at a step."""
-    keys = np.concatenate((signature[:, None], frame.codes), axis=1)
-    key, first = group_rows(np.ascontiguousarray(keys))
-    if len(first) < len(frame) and kernel.clash(key, present, len(first)):
-        raise ExecutionError("multiple matches for labels: grouping labels must ensure unique matches")
