@@ -32,7 +32,8 @@ TEXTS = (
     "g @ start() - g", "sum_over_time(g[2m] @ 1700000400)", "quantile_over_time(scalar(count(g)) / 9, g[3m] @ start())",
     "delta(g[5m] offset -1m)", "scalar(sum(g)) ^ 2", "time() - timestamp(g)", "absent(g > 5)",
     "absent_over_time(c[10s])", 'label_replace(g, "job", "$1-x", "zone", "(.*)")', "histogram_quantile(0.5, g)",
-    "predict_linear(g[3m], 60)", "deriv(c[2m])", "clamp(g, -1, scalar(h))", "2 atan2 g", "hour(vector(time()))", "g % 3 == 1",
+    "predict_linear(g[3m], 60)", "deriv(c[2m])", "clamp(g, -1, scalar(h))", "2 atan2 g", "hour(vector(time()))",
+    "g % 3 == 1",
 )  # fmt: skip
 
 MAY_CLASH = frozenset(TEXTS[:9])
