@@ -31,12 +31,17 @@ def aggregate(node: Aggregate, vector: Vector, parameter: F64 | None, at: Evalua
         assert parameter is not None, "the parser asks for it"
         return CHOOSERS[node.op](node, vector, parameter, at)
     if parameter is not None:
-        warn_of_quantiles(parameter, at)
+        warn_of_quantiles(_extremes(parameter), at)
     frame, group = grouping(vector.frame, node.labels, node.without).groups()
     present = joins.there(group, vector.present, len(frame))
     values = _values(node.op, vector, group, len(frame), parameter)
     made = Vector(frame, values, present, np.zeros(len(frame), np.int32))
     return made.with_marks(_marks(vector, group, len(frame))).seen()
+
+
+def _extremes(parameter: F64) -> F64:
+    """What an operator is warned of, unlike a function: NaN, else the largest and the smallest of all steps."""
+    return np.array([np.nan] if np.isnan(parameter).any() else [parameter.max(), parameter.min()])
 
 
 def _marks(vector: Vector, group: I32, groups: int) -> Bool:
