@@ -61,7 +61,7 @@ class Features:
 class Source(Protocol):
     """Where selectors are read from. Rows come in order of shard and label hash, none without a value."""
 
-    def series(self, selector: Selector) -> int:
+    def series(self, selector: Selector, budget: Budget) -> int:
         """How many series the selector may have, whatever the times."""
 
     def instant(self, selector: Selector, times: I64, lookback_ms: int, budget: Budget) -> Vector:

@@ -28,9 +28,9 @@ class HeadSource:
         self.head, self.index = head, index
         self._threads, self._pool = threads, pool
 
-    def series(self, selector: Selector) -> int:
-        """How many series the selector has."""
-        return len(self.index.select(selector.matchers, *self.head.known()))
+    def series(self, selector: Selector, budget: Budget) -> int:
+        """How many series the selector has, now."""
+        return len(self.index.select(selector.matchers, *self.head.known(), budget.check_time))
 
     def instant(self, selector: Selector, times: I64, lookback_ms: int, budget: Budget) -> Vector:
         """The newest value within the lookback at each time; rows without any are left out."""
@@ -71,8 +71,7 @@ class HeadSource:
                 budget.check_time()
 
     def _samples_once(self, selector: Selector, after_ms: int, until_ms: int, budget: Budget) -> Matrix:
-        selection = self.index.select(selector.matchers, *self.head.known())
-        budget.check_time()
+        selection = self.index.select(selector.matchers, *self.head.known(), budget.check_time)
         with self.head.reading(selection.table) as columns:
             counts = kernel.count_samples(columns, selection.sids, after_ms, until_ms)
             budget.samples(int(counts.sum()))
@@ -89,7 +88,7 @@ class HeadSource:
                 budget.check_time()
 
     def _read_once(self, selector: Selector, times: I64, fill: _Fill, budget: Budget) -> Vector:
-        selection = self.index.select(selector.matchers, *self.head.known())
+        selection = self.index.select(selector.matchers, *self.head.known(), budget.check_time)
         budget.cells(len(selection), len(times))
         out = np.zeros((len(selection), len(times)))
         present = np.zeros(out.shape, np.bool_)

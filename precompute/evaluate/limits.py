@@ -12,10 +12,14 @@ _TEXT_BYTES = 150
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of every query; memory is that of one matrix of series × steps."""
+    """Bounds of every query.
+
+    max_samples         values read of selectors, all of them together
+    max_matrix_bytes    one matrix of series × steps; an evaluation has a few of them at a time
+    """
 
     max_samples: int = 50_000_000
-    max_matrix_bytes: int = 2 << 30
+    max_matrix_bytes: int = 512 << 20
 
 
 class Budget:

@@ -38,7 +38,7 @@ def tiles(node: Aggregate, at: Evaluation) -> Iterator[tuple[Bool, Evaluation]]:
 def _steps_at_once(node: Aggregate, at: Evaluation) -> int:
     if node.op not in _FOLDED or at.known or len(at.times) <= _FEWEST_STEPS:
         return len(at.times)
-    rows = max((at.source.series(selector) for selector in selectors(node.expr)), default=0)
+    rows = max((at.source.series(selector, at.budget) for selector in selectors(node.expr)), default=0)
     return max(_FEWEST_STEPS, TILE_CELLS // max(rows, 1))
 
 

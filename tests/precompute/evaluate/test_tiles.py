@@ -34,9 +34,9 @@ def source() -> HeadSource:
     return HeadSource(head, Index())
 
 
-def evaluated(source: HeadSource, text: str, limits: Limits = Limits()) -> Vector:
+def evaluated(source: HeadSource, text: str, limits: Limits | None = None) -> Vector:
     times = np.arange(7_000, LENGTH_MS + 120_000, 11_000, dtype=np.int64)
-    budget = Budget(limits, ManualClock(), 60_000)
+    budget = Budget(limits or Limits(), ManualClock(), 60_000)
     value = evaluate(parse(text), Evaluation(source, times, 300_000, budget, int(times[0]), int(times[-1])))
     assert isinstance(value, Vector)
     return value
