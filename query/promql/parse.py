@@ -24,6 +24,7 @@ from precompute.evaluate.expr import (
 from precompute.evaluate.functions.info import info_selector
 from precompute.labels import METRIC_NAME
 from precompute.matchers import Condition
+from query.promql.missing import missing_syntax
 from query.promql.prepare import LONGEST_S, Prepared, prepare
 from query.promql.tokens import is_text, printable
 
@@ -50,6 +51,8 @@ def parse(text: str, max_depth: int = MAX_DEPTH, max_length: int = MAX_LENGTH) -
     except QueryError:
         raise
     except (ValueError, OverflowError) as error:
+        if feature := missing_syntax(prepared.text):
+            raise Unsupported(feature) from None
         raise BadExpression(f"parse error: {_reworded(prepared.readable(str(error)))}") from None
 
 
@@ -109,7 +112,8 @@ class _Converter:
         # their order means nothing, so equal expressions get equal ones
         return tuple(sorted({self._text(name) for name in names}))
 
-    def _selector(self, node: parser.VectorSelector) -> Selector:
+    def _selector(self, node: parser.VectorSelector, labels_only: bool = False) -> Selector:
+        """A selector; with `labels_only` its conditions may all hold for a label that is not there."""
         if node.matchers.or_matchers:
             raise BadExpression('parse error: unexpected "or" in label matching, expected "," or "}"')
         matchers = [self._matcher(m) for m in node.matchers.matchers]
@@ -119,7 +123,7 @@ class _Converter:
             matchers.append(Matcher(METRIC_NAME, "=", node.name))
         # every condition is built: this is also where a wrong regular expression is found
         empty = [Condition(m).accepts("") for m in matchers]
-        if all(empty):
+        if all(empty) and not labels_only:
             raise BadExpression("parse error: vector selector must contain at least one non-empty matcher")
         return Selector(tuple(sorted(set(matchers))), _offset_ms(node.offset), self._at(node.at))
 
@@ -144,7 +148,13 @@ class _Converter:
         return self.prepared.times_ms[round(node.at.timestamp())]
 
     def _call(self, node: parser.Call) -> Call:
-        args = tuple(self.convert(arg) for arg in node.args)
+        # the second argument of info() is no selector of series, though it is written like one
+        args = tuple(
+            self._selector(arg, labels_only=True)
+            if node.func.name == "info" and place and isinstance(arg, parser.VectorSelector)
+            else self.convert(arg)
+            for place, arg in enumerate(node.args)
+        )
         # the parser lets a negative number pass where a logarithm needs a vector
         for place, arg in enumerate(args):
             kinds = node.func.arg_types

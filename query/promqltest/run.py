@@ -13,7 +13,7 @@ from precompute.evaluate.expr import Call, Expr, Selector, Subquery, walk
 from precompute.evaluate.values import Scalar, Value, Vector
 from query.promql.parse import parse, type_of
 from query.promqltest.expected import Grid, difference, notes_difference
-from query.promqltest.features import NATIVE_HISTOGRAMS, missing_syntax
+from query.promqltest.features import NATIVE_HISTOGRAMS
 from query.promqltest.script import Clear, Eval, Load, commands
 from query.promqltest.world import Answered, World
 
@@ -66,8 +66,6 @@ def _check(world: World, command: Eval) -> str:
     except Unsupported:
         raise
     except QueryError as error:
-        if feature := missing_syntax(command.text):
-            raise Unsupported(feature) from None
         return _failed(command, error)
     if not command.instant:
         return _once(world, command, expr, command.grid)

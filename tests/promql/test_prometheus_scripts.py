@@ -18,7 +18,7 @@ SCRIPTS = sorted(Path(FOLDER).glob("*.test")) if FOLDER else []
 LIST = Path(__file__).with_name("unsupported.txt")
 MISSING_FEATURES = {
     "anchored and smoothed selectors", "arithmetic of durations", "histogram trim operators", "native histograms",
-    "label selectors of info()", "start timestamps", "the function start_timestamp",
+    "start timestamps", "the function start_timestamp",
 }  # fmt: skip
 
 

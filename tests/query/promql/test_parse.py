@@ -89,6 +89,7 @@ def test_it_works() -> None:
         ("up @ -1m", named("up", at=-60_000)),
         ("up + fill (0) up", Binary("+", UP, UP, False, Matching(fill_left=0, fill_right=0))),
         ("up + fill_right (1) up", Binary("+", UP, UP, False, Matching(fill_right=1))),
+        ('info(up, {a=~".*"})', Call("info", (UP, Selector((Matcher("a", "=~", ".*"),))))),
         ("up and ignoring (a) up", Binary("and", UP, UP, False, Matching(False, ("a",)))),
     ],
 )
@@ -223,3 +224,23 @@ def test_what_dashboards_ask_is_read_and_reads_back_as_the_same() -> None:
 def test_no_text_ends_in_anything_but_an_expression_or_a_query_error(text: str) -> None:
     with contextlib.suppress(QueryError):
         assert isinstance(parse(text), Expr)
+
+
+@pytest.mark.parametrize(
+    ("text", "feature"),
+    [
+        ("rate(up[5m] smoothed)", "anchored and smoothed selectors"),
+        ("up </ 3", "histogram trim operators"),
+        ("up[5m * 2]", "arithmetic of durations"),
+        ("up offset (1m + 2m)", "arithmetic of durations"),
+    ],
+)
+def test_right_promql_that_the_parser_does_not_know_is_named(text: str, feature: str) -> None:
+    with pytest.raises(Unsupported) as missing:
+        parse(text)
+    assert missing.value.feature == feature
+
+
+def test_a_word_in_a_string_is_no_feature() -> None:
+    with pytest.raises(BadExpression):
+        parse('up{a="smoothed </ [1+2]"')
