@@ -18,6 +18,9 @@ from precompute.selection import Index, Selection
 _TILE_CELLS = 1 << 20
 """Series × steps that one visit to the head may cover, so that a writer waits milliseconds."""
 
+_TILE_SERIES = 2048
+"""Series whose samples one visit may copy."""
+
 _Fill = Callable[[SeriesTable, I32, F64, Bool], None]
 
 
@@ -72,13 +75,26 @@ class HeadSource:
 
     def _samples_once(self, selector: Selector, after_ms: int, until_ms: int, budget: Budget) -> Matrix:
         selection = self.index.select(selector.matchers, *self.head.known(), budget.check_time)
+        tiles = [
+            self._samples_of(selection, first, after_ms, until_ms, budget)
+            for first in range(0, max(1, len(selection)), _TILE_SERIES)
+        ]
+        counts, t_ms, values = (np.concatenate(parts) for parts in zip(*tiles, strict=True))
+        held = np.flatnonzero(counts)
+        starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts[held])))
+        return Matrix(selection.frame.take(held), starts, t_ms, values)
+
+    def _samples_of(
+        self, selection: Selection, first: int, after_ms: int, until_ms: int, budget: Budget
+    ) -> tuple[I64, I64, F64]:
+        """How many samples each series of a tile has, and their times and values."""
+        budget.check_time()
+        sids = selection.sids[first : first + _TILE_SERIES]
         with self.head.reading(selection.table) as columns:
-            counts = kernel.count_samples(columns, selection.sids, after_ms, until_ms)
+            counts = kernel.count_samples(columns, sids, after_ms, until_ms)
             budget.samples(int(counts.sum()))
             starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
-            t_ms, values = kernel.copy_samples(columns, selection.sids, after_ms, until_ms, starts)
-        held = np.flatnonzero(counts)
-        return Matrix(selection.frame.take(held), np.append(starts[held], starts[-1]), t_ms, values)
+            return counts, *kernel.copy_samples(columns, sids, after_ms, until_ms, starts)
 
     def _read(self, selector: Selector, times: I64, fill: _Fill, budget: Budget) -> Vector:
         while True:

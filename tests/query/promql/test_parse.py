@@ -89,7 +89,7 @@ def test_it_works() -> None:
         ("up @ -1m", named("up", at=-60_000)),
         ("up + fill (0) up", Binary("+", UP, UP, False, Matching(fill_left=0, fill_right=0))),
         ("up + fill_right (1) up", Binary("+", UP, UP, False, Matching(fill_right=1))),
-        ('info(up, {a=~".*"})', Call("info", (UP, Selector((Matcher("a", "=~", ".*"),))))),
+        ('info(up, {a=~".*"})', Call("info", (UP, named("target_info", Matcher("a", "=~", ".*"))))),
         ("up and ignoring (a) up", Binary("and", UP, UP, False, Matching(False, ("a",)))),
     ],
 )
