@@ -10,7 +10,7 @@ from precompute.evaluate.expr import EQUAL, Matcher
 from precompute.evaluate.values import Frame
 from precompute.labels import SeriesTable
 from precompute.matchers import Condition
-from precompute.samples import I32, Bool
+from precompute.samples import I32, I64, Bool
 
 _KEPT_SELECTIONS = 512
 _TEXTS_AT_ONCE = 4096
@@ -24,6 +24,8 @@ class Selection:
     def __init__(self, table: SeriesTable, sids: I32) -> None:
         self.table, self.sids = table, sids
         self.shard = table.shard_of(sids)
+        self.stored: I64 = np.argsort(sids)
+        """Row numbers in order of ids, in which the samples lie in memory."""
         names = tuple(table.names_of(sids))
         self.frame = Frame(names, table.columns(sids, names), table.symbols)
 

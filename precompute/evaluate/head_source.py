@@ -21,7 +21,11 @@ _TILE_CELLS = 1 << 20
 _TILE_SERIES = 2048
 """Series whose samples one visit may copy."""
 
-_Fill = Callable[[SeriesTable, I32, F64, Bool], None]
+_MOST_AT_ONCE = 1 << 14
+"""Series of one visit, however few the steps: each may have many samples in a range."""
+
+_Fill = Callable[[SeriesTable, I32, I64, F64, Bool], None]
+"""Fills rows of a matrix: the series, and the row of each."""
 
 
 class HeadSource:
@@ -38,18 +42,18 @@ class HeadSource:
     def instant(self, selector: Selector, times: I64, lookback_ms: int, budget: Budget) -> Vector:
         """The newest value within the lookback at each time; rows without any are left out."""
 
-        def fill(table: SeriesTable, sids: I32, out: F64, present: Bool) -> None:
+        def fill(table: SeriesTable, sids: I32, rows: I64, out: F64, present: Bool) -> None:
             with self.head.reading(table) as columns:
-                kernel.instant_values(columns, sids, times, lookback_ms, out, present)
+                kernel.instant_values(columns, sids, rows, times, lookback_ms, out, present)
 
         return self._read(selector, times, fill, budget)
 
     def sample_times(self, selector: Selector, times: I64, lookback_ms: int, budget: Budget) -> Vector:
         """The times of the samples that `instant` finds, in seconds."""
 
-        def fill(table: SeriesTable, sids: I32, out: F64, present: Bool) -> None:
+        def fill(table: SeriesTable, sids: I32, rows: I64, out: F64, present: Bool) -> None:
             with self.head.reading(table) as columns:
-                kernel.instant_times(columns, sids, times, lookback_ms, out, present)
+                kernel.instant_times(columns, sids, rows, times, lookback_ms, out, present)
 
         return self._read(selector, times, fill, budget)
 
@@ -59,9 +63,9 @@ class HeadSource:
         """A range function at each time; `parameters` float64[2, s] as in `range_values`."""
         code = kernel.RANGE_FUNCTIONS.index(function)
 
-        def fill(table: SeriesTable, sids: I32, out: F64, present: Bool) -> None:
+        def fill(table: SeriesTable, sids: I32, rows: I64, out: F64, present: Bool) -> None:
             with self.head.reading(table) as columns:
-                kernel.range_values(columns, sids, times, range_ms, code, parameters, out, present)
+                kernel.range_values(columns, sids, rows, times, range_ms, code, parameters, out, present)
 
         return self._read(selector, times, fill, budget)
 
@@ -115,10 +119,11 @@ class HeadSource:
     def _fill_tiles(self, selection: Selection, out: F64, present: Bool, fill: _Fill, budget: Budget) -> None:
         def tile(first: int, last: int) -> None:
             budget.check_time()
-            fill(selection.table, selection.sids[first:last], out[first:last], present[first:last])
+            rows = selection.stored[first:last]
+            fill(selection.table, selection.sids[rows], rows, out, present)
 
         rows = max(1, _TILE_CELLS // max(1, out.shape[1]))
-        rows = min(rows, max(256, -(-len(out) // self._threads)))
+        rows = min(rows, _MOST_AT_ONCE, max(256, -(-len(out) // self._threads)))
         tiles = [(first, min(first + rows, len(out))) for first in range(0, len(out), rows)]
         if self._pool is None or len(tiles) < 2:
             for first, last in tiles:

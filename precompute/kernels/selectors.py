@@ -1,15 +1,17 @@
 """Kernels that read selectors out of the head, for many steps in one pass over each series.
 
-Common shapes: `sids` int32[n]; `times` int64[s] ascending, ms; results `out` float64[n, s] and
-`present` bool[n, s], which the caller hands in zeroed.
+Common shapes: `sids` int32[n]; `times` int64[s] ascending, ms; results in rows `rows` int64[n] of `out` float64[m, s]
+and `present` bool[m, s], which the caller hands in zeroed. Series in order of their ids are read fastest: their
+samples lie side by side.
 """
 
 import numpy as np
 
 from precompute.kernels import inlined, kernel
-from precompute.kernels.arithmetic import add, mean, quantile_sorted, sort_nan_first
+from precompute.kernels.arithmetic import add, mean
 from precompute.kernels.head import collect, most_held, newest
 from precompute.kernels.over_time import last_extreme, median_deviation, regression, smoothed
+from precompute.kernels.quantiles import quantile
 
 _STALE_BITS = np.int64(0x7FF0000000000002)
 
@@ -34,14 +36,14 @@ def _is_stale(x):
 
 
 @kernel
-def instant_values(h, sids, times, lookback_ms, out, present):
+def instant_values(h, sids, rows, times, lookback_ms, out, present):
     """The newest value in `(time - lookback, time]` at each step, unless it is a staleness marker."""
     if len(times) == 1:
         for i in range(len(sids)):
             slot, t = newest(h, sids[i], times[0])
             if slot >= 0 and t > times[0] - lookback_ms and not _is_stale(h.val[slot]):
-                out[i, 0] = h.val[slot]
-                present[i, 0] = True
+                out[rows[i], 0] = h.val[slot]
+                present[rows[i], 0] = True
         return
     size = most_held(h, sids)
     t_ms = np.empty(size, np.int64)
@@ -53,23 +55,23 @@ def instant_values(h, sids, times, lookback_ms, out, present):
             while k < n and t_ms[k] <= times[step]:
                 k += 1
             if k > 0 and t_ms[k - 1] > times[step] - lookback_ms and not _is_stale(values[k - 1]):
-                out[i, step] = values[k - 1]
-                present[i, step] = True
+                out[rows[i], step] = values[k - 1]
+                present[rows[i], step] = True
 
 
 @kernel
-def instant_times(h, sids, times, lookback_ms, out, present):
+def instant_times(h, sids, rows, times, lookback_ms, out, present):
     """The times, in seconds, of the samples that `instant_values` finds."""
     for i in range(len(sids)):
         for step in range(len(times)):
             slot, t = newest(h, sids[i], times[step])
             if slot >= 0 and t > times[step] - lookback_ms and not _is_stale(h.val[slot]):
-                out[i, step] = t / 1000
-                present[i, step] = True
+                out[rows[i], step] = t / 1000
+                present[rows[i], step] = True
 
 
 @kernel
-def range_values(h, sids, times, range_ms, function, parameters, out, present):
+def range_values(h, sids, rows, times, range_ms, function, parameters, out, present):
     """A range function over `(time - range, time]` at each step; staleness markers are no samples.
 
     function     index in RANGE_FUNCTIONS
@@ -82,7 +84,7 @@ def range_values(h, sids, times, range_ms, function, parameters, out, present):
     scratch = np.empty(size, np.float64)
     for i in range(len(sids)):
         n = _drop_stale(t_ms, values, collect(h, sids[i], times[0] - range_ms, times[-1], t_ms, values))
-        _windows(t_ms, values, n, times, range_ms, function, parameters, scratch, out[i], present[i])
+        _windows(t_ms, values, n, times, range_ms, function, parameters, scratch, out[rows[i]], present[rows[i]])
 
 
 @kernel
@@ -106,9 +108,12 @@ def column_values(column_ms, columns, held, times, range_ms, function, parameter
 
 @kernel
 def _windows(t_ms, values, n, times, range_ms, function, parameters, scratch, out, present):
-    """One series' windows `(time - range, time]` over its n samples; out float64[s], present bool[s]."""
+    """One series' windows `(time - range, time]` over its n samples; out float64[s], present bool[s].
+
+    No sample is after the last time.
+    """
     lo = 0
-    hi = 0
+    hi = n if len(times) == 1 else 0
     for step in range(len(times)):
         while hi < n and t_ms[hi] <= times[step]:
             hi += 1
@@ -148,6 +153,12 @@ def copy_samples(h, sids, after_ms, until_ms, starts):
 
 @kernel
 def _drop_stale(t_ms, values, n):
+    bits = values[:n].view(np.int64)
+    markers = 0
+    for k in range(len(bits)):
+        markers += bits[k] == _STALE_BITS
+    if markers == 0:
+        return n
     kept = 0
     for k in range(n):
         if not _is_stale(values[k]):
@@ -185,8 +196,7 @@ def window_value(function, t_ms, values, lo, hi, end_ms, range_ms, first, second
         return True, 1.0
     if function == QUANTILE:
         scratch[: hi - lo] = values[lo:hi]
-        sort_nan_first(scratch, hi - lo)
-        return True, quantile_sorted(first, scratch, hi - lo)
+        return True, quantile(scratch[: hi - lo], first)
     if function in (STDDEV, STDVAR):
         variance = _variance(values, lo, hi)
         return True, np.sqrt(variance) if function == STDDEV else variance
@@ -291,11 +301,16 @@ def _sum(values, lo, hi):
 
 @kernel
 def _extreme(smallest, values, lo, hi):
-    best = values[lo]
-    for k in range(lo, hi):
-        better = values[k] < best if smallest else values[k] > best
-        if better or np.isnan(best):
-            best = values[k]
+    while lo < hi - 1 and np.isnan(values[lo]):
+        lo += 1
+    window = values[lo:hi]
+    best = window[0]
+    if smallest:
+        for k in range(len(window)):
+            best = window[k] if window[k] < best else best
+    else:
+        for k in range(len(window)):
+            best = window[k] if window[k] > best else best
     return best
 
 
