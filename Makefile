@@ -14,7 +14,7 @@ KERNELS  := $(VENV)/.compiled-kernels
 COMPILED := $(shell grep -rl --include='*.py' -E '@(kernel|inlined|intrinsic)\b' precompute ingest query)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check docs bench accuracy clean
+.PHONY: help run demo test check docs bench bench-promql differential accuracy clean
 
 help:
 	@echo "make run     start ASAP on 127.0.0.1:8088       (options: make run ARGS='--query-engine.http-port 9090')"
@@ -23,6 +23,8 @@ help:
 	@echo "make check   ruff, mypy and the rules of imports, in seconds"
 	@echo "make bench   measure beside Prometheus and VictoriaMetrics (SCALE=full: 189,000 series)"
 	@echo "make accuracy  measure errors of estimates beside their bounds, write docs/accuracy.md"
+	@echo "make bench-promql  measure PromQL over raw samples beside the same two (SCALE=full: 289,000 series)"
+	@echo "make differential  a hundred thousand random queries, answered alike by Prometheus (ARGS='--seed 7')"
 	@echo "make docs    write docs/options.md and docs/metrics.md"
 	@echo "make clean   remove .venv and caches; data stays"
 
@@ -52,6 +54,12 @@ bench: $(DEV) $(KERNELS)
 
 accuracy: $(DEV) $(KERNELS)
 	$(PY) -m tests.bench.accuracy $(ARGS)
+
+bench-promql: $(DEV) $(KERNELS)
+	$(PY) -m tests.bench.promql $(if $(SCALE),--scale $(SCALE)) $(ARGS)
+
+differential: $(DEV) $(KERNELS)
+	$(PY) -m tests.differential.run $(ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

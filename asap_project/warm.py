@@ -22,8 +22,8 @@ from precompute.aggregations import Aggregation
 from precompute.clock import ManualClock
 from precompute.compaction import worth_compacting
 from precompute.evaluate.aggregate import OPERATORS
+from precompute.evaluate.context import Features
 from precompute.evaluate.limits import Limits
-from precompute.kernels.selectors import RANGE_FUNCTIONS
 from precompute.labels import canonical_bytes
 from precompute.metadata import MetricMetadata
 from precompute.node import Node, NodeSettings
@@ -39,6 +39,9 @@ from query.tiers.head import HeadTier
 from query.tiers.summary import SummaryTier
 
 _WIDTH_MS, _SERIES, _PANES = 15_000, 200, 8
+_PARAMETERS = {"quantile": "0.9, ", "limit_ratio": "0.5, ", "count_values": '"v", '} | dict.fromkeys(
+    ("topk", "bottomk", "limitk"), "2, "
+)
 _NOW_MS = 1_700_000_000_000 // _WIDTH_MS * _WIDTH_MS
 
 
@@ -114,19 +117,27 @@ def _encode(made: Answer | Forwarded) -> None:
 
 def _ask(node: Node, clock: ManualClock) -> None:
     source = node.source(1)
-    options = EngineOptions(300_000, 600_000, 100, Limits(), _WIDTH_MS, False)
+    options = EngineOptions(
+        300_000, 600_000, 100, Limits(), _WIDTH_MS, False, features=Features(experimental_functions=True)
+    )
     engine = QueryEngine(
         SummaryTier(node.engine, lambda: (), False),
-        HeadTier(source, node.head, node.progress, clock, 3_600_000, False),
+        HeadTier(node.head, node.progress, clock, 3_600_000, False),
         None, source, node.engine.aggregations, node.engine.sealed_ms, options, clock,
     )  # fmt: skip
     sealed_ms = clock.now_ms() - 2 * _WIDTH_MS
-    phi = {"quantile": "0.9, ", "quantile_over_time": "0.9, "}
-    texts = [f"{op} by (g) ({phi.get(op, '')}warm)" for op in sorted(OPERATORS)]
-    texts += [f"{function}({phi.get(function, '')}warm[1m])" for function in RANGE_FUNCTIONS]
+    texts = [f"{op} by (g) ({_PARAMETERS.get(op, '')}warm)" for op in sorted(OPERATORS)]
+    texts += ["rate(warm[1m])", "histogram_quantile(0.9, warm)", "histogram_fraction(0, 1, warm)", "timestamp(warm)"]
+    texts += [
+        "warm * on (g) group_left () max by (g) (warm)",
+        "warm or -warm",
+        "max_over_time(warm[1m:5s])",
+        "warm[1m]",
+    ]
     texts += ["warm / warm > 0", 'sum(warm{k=~"1.*"}) / count(warm)', "-warm", "2 * sum(rate(warm[1m]))"]
     for text in texts:
         for end_ms in (sealed_ms, sealed_ms + 1):
             _encode(engine.instant(text, end_ms, None, {}))
-            _encode(engine.range(text, end_ms - 3 * _WIDTH_MS, end_ms, _WIDTH_MS, None, {}))
+            if text != "warm[1m]":
+                _encode(engine.range(text, end_ms - 3 * _WIDTH_MS, end_ms, _WIDTH_MS, None, {}))
     SeriesQueries(node.index, node.head, MetricMetadata()).series((), *ALWAYS)

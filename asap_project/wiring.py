@@ -25,6 +25,7 @@ from precompute.aggregations import Aggregation
 from precompute.apps import PrecomputeConfig
 from precompute.clock import Clock, SystemClock
 from precompute.errors import BadExpression, QueryError
+from precompute.evaluate.context import Features
 from precompute.evaluate.expr import duration_text
 from precompute.evaluate.limits import Limits
 from precompute.metadata import MetricMetadata
@@ -184,11 +185,12 @@ def query_engine(config: Config, node: Node, upstream: Upstream | None) -> Query
     """The query side over a node."""
     options, clock = config.query_engine, node.clock
     source = node.source(options.threads)
-    head = HeadTier(source, node.head, node.progress, clock, config.head.retention, upstream is not None)
+    head = HeadTier(node.head, node.progress, clock, config.head.retention, upstream is not None)
     summary = SummaryTier(node.engine, lambda: node.progress().holes, upstream is not None)
     engine_options = EngineOptions(
         options.lookback_delta, options.timeout, options.max_depth, Limits(options.max_samples),
-        config.engine.minibatch.window_size, options.alignment == "nearest",
+        config.engine.minibatch.window_size, options.alignment == "nearest", options.evaluation_interval,
+        Features(options.delayed_name_removal, options.experimental_functions),
     )  # fmt: skip
     return QueryEngine(
         summary, head, upstream, source, node.engine.aggregations, node.engine.sealed_ms, engine_options, clock

@@ -7,7 +7,6 @@ import hashlib
 from dataclasses import dataclass, field
 
 from precompute.errors import BadExpression
-from precompute.evaluate.aggregate import grouping
 from precompute.evaluate.expr import (
     Aggregate,
     Binary,
@@ -23,6 +22,8 @@ from precompute.evaluate.expr import (
     walk,
     with_selector,
 )  # fmt: skip
+from precompute.evaluate.functions import OF_ONE_SERIES
+from precompute.evaluate.grouping import grouping
 from precompute.evaluate.values import Frame
 from precompute.labels import METRIC_NAME
 from precompute.sketches.registry import ACCUMULATORS
@@ -114,6 +115,8 @@ def why_not_kept(expr: Expr) -> str:
             return "an aggregation operator inside"
         if isinstance(node, Binary) and not _one_side_is_a_number(node):
             return f"operator {node.op} between other things than a vector and a number"
+        if isinstance(node, Call) and (node.function not in OF_ONE_SERIES or not selectors(node)):
+            return f"{node.function} inside, which does not look at one series alone"
         if not isinstance(node, (Binary, Call, Negate, Number, Range, Selector)):
             return f"{type(node).__name__.lower()} inside"
     return ""

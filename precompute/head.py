@@ -137,6 +137,9 @@ def _untouched(length: int, dtype: type) -> npt.NDArray[np.generic]:
     no_reserve = 0x4000 if hasattr(mmap, "MAP_ANONYMOUS") else 0
     size = length * np.dtype(dtype).itemsize
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        # series lie far apart: with small pages most reads would first look for their page
+        pages.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(pages, dtype)
 
 

@@ -146,6 +146,12 @@ class SymbolTable:
             ids[unknown] = ids[unknown[first]]
         return ids
 
+    def intern_texts(self, texts: Iterable[str]) -> I32:
+        """Ids of many strings at once, int32[n]."""
+        raw = [text.encode() for text in texts]
+        length = np.fromiter(map(len, raw), np.int64, len(raw))
+        return self.intern_runs(np.frombuffer(b"".join(raw), np.uint8), np.cumsum(length) - length, length)
+
     def find(self, text: str) -> int:
         """The id of `text`, -1 if it is not known."""
         return self._runs.find_one(text.encode())

@@ -6,7 +6,8 @@ import numpy as np
 
 from precompute.aggregations import Aggregation, group_keys
 from precompute.errors import ExecutionError
-from precompute.evaluate.evaluator import Evaluation, Source, evaluate
+from precompute.evaluate.context import Evaluation, Source
+from precompute.evaluate.evaluator import evaluate
 from precompute.evaluate.limits import Budget
 from precompute.evaluate.values import Vector
 from precompute.samples import I64, U8

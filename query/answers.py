@@ -11,7 +11,7 @@ class Answer:
     """A value at every step and how it was made.
 
     times int64[s]: the steps, ms. kind: "instant" or "range". tiers: in order of use.
-    bound: "exact", or what the estimates keep to. ordered: False where rows may be sorted by labels.
+    bound: "exact", or what the estimates keep to.
     """
 
     value: Value
@@ -21,7 +21,6 @@ class Answer:
     bound: str
     warnings: tuple[str, ...] = ()
     infos: tuple[str, ...] = ()
-    ordered: bool = False
 
 
 @dataclass(frozen=True)

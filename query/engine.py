@@ -6,7 +6,7 @@ upstream   the whole query, if a step is left; without one: left out with a warn
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -14,12 +14,13 @@ import numpy as np
 from precompute.aggregations import Aggregation
 from precompute.clock import Clock
 from precompute.errors import BadExpression, ExecutionError, Unsupported
-from precompute.evaluate.evaluator import Evaluation, Source, evaluate, unsupported
-from precompute.evaluate.expr import Expr, Range, String, duration_text
+from precompute.evaluate.context import Evaluation, Features, Source
+from precompute.evaluate.evaluator import disabled, result, unsupported
+from precompute.evaluate.expr import Expr, Range, String, Subquery, duration_text
 from precompute.evaluate.limits import Budget, Limits
 from precompute.evaluate.values import Value, Vector
 from precompute.panes import last_end
-from precompute.samples import Bool
+from precompute.samples import I64, Bool
 from precompute.sketches.registry import STATISTICS
 from query.answers import Answer, Forwarded
 from query.join import join_steps
@@ -50,6 +51,9 @@ class EngineOptions:
     """The default pane width."""
     nearest: bool
     """`alignment`: whether whole queries are moved down to a multiple of it."""
+    evaluation_interval_ms: int = 60_000
+    """The step of subqueries that name none."""
+    features: Features = field(default_factory=Features)
 
 
 class QueryEngine:
@@ -77,7 +81,7 @@ class QueryEngine:
     ) -> Answer | Forwarded:
         """The query at start, start + step, … up to end."""
         times = np.arange(start_ms, end_ms + 1, step_ms, dtype=np.int64)
-        steps, infos = self._aligned(Steps(times, start_ms, end_ms))
+        steps, infos = self._aligned(Steps(times, start_ms, end_ms, step_ms))
         asked = {
             "query": text, "start": _seconds(steps.start_ms), "end": _seconds(steps.end_ms), "step": _seconds(step_ms)
         }  # fmt: skip
@@ -101,32 +105,43 @@ class QueryEngine:
             return forward(missing.feature)
         if missing_feature := unsupported(expr):
             return forward(missing_feature)
+        if off := disabled(expr, self._options.features):
+            if self._upstream is None:
+                raise BadExpression(f"parse error: {off}")
+            return forward(off)
         _check_type(expr, kind)
-        if isinstance(expr, Range):
-            return forward("a range vector as the result of a query")
-        local = self._local(expr, kind, steps, budget)
+        local = self._local(expr, kind, self._evaluation(steps, budget))
         return forward(local) if isinstance(local, str) else replace(local, infos=local.infos + infos)
 
-    def _local(self, expr: Expr, kind: str, steps: Steps, budget: Budget) -> Answer | str:
+    def _evaluation(self, steps: Steps, budget: Budget) -> Evaluation:
+        options = self._options
+        return Evaluation(
+            self._source, steps.times, options.lookback_ms, budget, steps.start_ms, steps.end_ms,
+            features=options.features, step_ms=steps.step_ms, evaluation_interval_ms=options.evaluation_interval_ms,
+        )  # fmt: skip
+
+    def _local(self, expr: Expr, kind: str, at: Evaluation) -> Answer | str:
         """The answer from summaries and head, or why an upstream must give it."""
+        steps = Steps(at.times, at.start_ms, at.end_ms, at.step_ms)
         planned = plan(expr, self._aggregations, self._options.lookback_ms)
         parts: list[tuple[str, Bool, Value]] = []
         left = np.ones(len(steps.times), np.bool_)
         if planned.from_summaries and not self._head.holds_histograms(expr):
-            left &= ~self._from_summaries(planned, steps, budget, parts)
+            left &= ~self._from_summaries(planned, steps, at, parts)
         if left.any():
-            why = self._from_head(expr, steps, left, budget, parts)
+            why = self._from_head(expr, steps, left, at, parts)
             if why and self._upstream is not None:
                 return why
             if why and not parts:
                 raise ExecutionError(f"{why}, and there is no upstream (query_engine.prometheus_server)")
-        warnings = self._warnings(planned, expr, steps, left, parts)
-        value = join_steps([(at, part) for _, at, part in parts], len(steps.times))
+        noted, infos = at.notes.shown()
+        warnings = (*noted, *self._warnings(planned, expr, steps, left, parts))
+        value = join_steps([(where, part) for _, where, part in parts], len(steps.times))
         tiers = tuple(tier for tier, _, _ in parts)
-        return Answer(value, steps.times, kind, tiers, self._bound(planned, steps, tiers), warnings)
+        return Answer(value, steps.times, kind, tiers, self._bound(planned, steps, tiers), warnings, infos)
 
     def _from_summaries(
-        self, planned: Plan, steps: Steps, budget: Budget, parts: list[tuple[str, Bool, Value]]
+        self, planned: Plan, steps: Steps, at: Evaluation, parts: list[tuple[str, Bool, Value]]
     ) -> Bool:
         """Answer the steps that summaries can; which those are, bool[s]."""
         good = np.ones(len(steps.times), np.bool_)
@@ -134,43 +149,33 @@ class QueryEngine:
             good &= self._summary.servable(coverage, steps)[0]
         if not good.any():
             return good
-        asked = Steps(steps.times[good], steps.start_ms, steps.end_ms)
+        asked = steps.at(steps.times[good])
         known: dict[Expr, Vector] = {}
         right = np.ones(int(good.sum()), np.bool_)
         for coverage in planned.covered:
-            known[coverage.requirement.node], fine = self._summary.read(coverage, asked, budget)
+            known[coverage.requirement.node], fine = self._summary.read(coverage, asked, at.budget)
             right &= fine
         good[good] = right
         if right.any():
-            parts.append(("summary", good, self._over(planned.expr, known, asked, right, budget)))
+            parts.append(("summary", good, _over(planned.expr, known, asked.times, right, at)))
         return good
 
-    def _over(self, expr: Expr, known: Mapping[Expr, Vector], asked: Steps, right: Bool, budget: Budget) -> Value:
-        """The expression over the values of its covered parts, at the steps where all are right."""
-        kept = {
-            node: Vector(v.frame, v.values[:, right], v.present[:, right], v.shard).seen() for node, v in known.items()
-        }
-        at = Evaluation(
-            self._source, asked.times[right], self._options.lookback_ms, budget, asked.start_ms, asked.end_ms, kept
-        )
-        return evaluate(expr, at)
-
     def _from_head(
-        self, expr: Expr, steps: Steps, left: Bool, budget: Budget, parts: list[tuple[str, Bool, Value]]
+        self, expr: Expr, steps: Steps, left: Bool, at: Evaluation, parts: list[tuple[str, Bool, Value]]
     ) -> str:
         """Answer the steps that are left and that the head covers; why it does not cover the first other one."""
-        asked = Steps(steps.times[left], steps.start_ms, steps.end_ms)
+        asked = steps.at(steps.times[left])
         good, why = self._head.covered(expr, asked, self._options.lookback_ms)
         if why and self._upstream is not None:
             return why
         if good.any():
-            at = left.copy()
-            at[left] = good
-            covered = Steps(asked.times[good], steps.start_ms, steps.end_ms)
-            value = self._head.evaluate(expr, covered, self._options.lookback_ms, budget)
+            where = left.copy()
+            where[left] = good
+            covered = steps.at(asked.times[good])
+            value = result(expr, replace(at, times=covered.times))
             if not self._head.still_held(expr, covered, self._options.lookback_ms):
-                return self._from_head(expr, steps, left, budget, parts)
-            parts.append(("head", at, value))
+                return self._from_head(expr, steps, left, at, parts)
+            parts.append(("head", where, value))
         left[left] = ~good
         return why
 
@@ -178,7 +183,7 @@ class QueryEngine:
         self, planned: Plan, expr: Expr, steps: Steps, left: Bool, parts: Sequence[tuple[str, Bool, Value]]
     ) -> tuple[str, ...]:
         warnings = []
-        answered = Steps(steps.times[np.logical_or.reduce([at for _, at, _ in parts])], steps.start_ms, steps.end_ms)
+        answered = steps.at(steps.times[np.logical_or.reduce([at for _, at, _ in parts])])
         if self._head.touches_hole(expr, answered, self._options.lookback_ms):
             warnings.append(HOLE_WARNING)
         if left.any() and len(answered.times) < len(steps.times):
@@ -206,12 +211,20 @@ class QueryEngine:
         moved_ms = int(steps.times[0]) - last_end(last_ms, width_ms)
         if not moved_ms:
             return steps, ()
-        moved = Steps(steps.times - moved_ms, steps.start_ms - moved_ms, steps.end_ms - moved_ms)
+        moved = Steps(steps.times - moved_ms, steps.start_ms - moved_ms, steps.end_ms - moved_ms, steps.step_ms)
         return moved, (f"moved back by {duration_text(moved_ms)} to the pane grid (query_engine.alignment: nearest)",)
 
 
+def _over(expr: Expr, known: Mapping[Expr, Vector], times: I64, right: Bool, at: Evaluation) -> Value:
+    """The expression over the values of its covered parts, at the steps where all are right."""
+    kept = {
+        node: replace(v, values=v.values[:, right], present=v.present[:, right]).seen() for node, v in known.items()
+    }
+    return result(expr, replace(at, times=times[right], known=kept))
+
+
 def _check_type(expr: Expr, kind: str) -> None:
-    if kind == "range" and isinstance(expr, (String, Range)):
+    if kind == "range" and isinstance(expr, (String, Range, Subquery)):
         what = "string" if isinstance(expr, String) else "range vector"
         raise BadExpression(f'invalid expression type "{what}" for range query, must be Scalar or instant Vector')
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from precompute.evaluate.values import Frame, Scalar, Text, Value, Vector, common_symbols
+from precompute.evaluate.tiles import at_all_steps
+from precompute.evaluate.values import Scalar, Text, Value, Vector
 from precompute.samples import Bool
 
 
@@ -20,19 +21,4 @@ def join_steps(parts: Sequence[tuple[Bool, Value]], steps: int) -> Value:
             assert isinstance(value, Scalar)
             joined[at] = value.values
         return Scalar(joined)
-    return _join_vectors([(at, value) for at, value in parts if isinstance(value, Vector)], steps)
-
-
-def _join_vectors(parts: Sequence[tuple[Bool, Vector]], steps: int) -> Vector:
-    names = tuple(sorted({name for _, v in parts for name in v.frame.names}))
-    symbols = common_symbols([v.frame for _, v in parts])
-    codes = np.concatenate([v.frame.spread(names, symbols) for _, v in parts])
-    frame, row = Frame(names, codes, symbols).groups()
-    values, present = np.zeros((len(frame), steps)), np.zeros((len(frame), steps), np.bool_)
-    first = 0
-    for at, vector in parts:
-        rows = row[first : first + len(vector)]
-        first += len(vector)
-        where = np.ix_(rows, np.flatnonzero(at))
-        values[where], present[where] = vector.values, vector.present
-    return Vector(frame, values, present, np.zeros(len(frame), np.int32))
+    return at_all_steps([(at, value) for at, value in parts if isinstance(value, Vector)], steps)

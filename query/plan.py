@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from precompute.aggregations import Aggregation
 from precompute.catalog import Coverage, cover, requirement_of
-from precompute.evaluate.expr import Aggregate, Expr, Range, Selector, children, selectors
+from precompute.evaluate.expr import Aggregate, Expr, Range, Selector, Subquery, children, selectors
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,9 @@ def _walk(
         reasons.extend(f"{expr}: {reason}" for reason in found)
         if len(selectors(expr.expr)) == 1:
             return
+    if isinstance(expr, Subquery) and selectors(expr):
+        reasons.append(f"{expr}: summaries are not read at the steps of a subquery")
+        return
     if isinstance(expr, (Selector, Range)):
         reasons.append(f"{expr}: no aggregation operator around it")
     for child in () if isinstance(expr, Range) else children(expr):

@@ -132,6 +132,12 @@ class QueryEngine(Section):
     )
     lookback_delta: DurationMs = Field(duration_ms("5m"), gt=0, description="How far an instant selector looks back.")
     evaluation_interval: DurationMs = Field(duration_ms("1m"), gt=0, description="Default step of subqueries.")
+    experimental_functions: bool = Field(
+        False, description="Allow what Prometheus calls experimental: limitk, limit_ratio, info, fill, sort_by_label, …"
+    )
+    delayed_name_removal: bool = Field(
+        False, description="Take metric names off at the end of a query, as Prometheus' feature of that name does."
+    )
     threads: Whole = Field(2, ge=1, le=256, description="Queries that are evaluated at the same time.")
     timeout: DurationMs = Field(duration_ms("2m"), gt=0, description="Longest time for a query.")
     max_samples: Whole = Field(50_000_000, ge=1, description="Most samples that a query may hold in memory.")

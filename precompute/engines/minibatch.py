@@ -23,7 +23,7 @@ from precompute.clock import Clock
 from precompute.compaction import compact, worth_compacting
 from precompute.engines.base import Health, PrecomputeSink
 from precompute.errors import Rejected
-from precompute.evaluate.evaluator import Source
+from precompute.evaluate.context import Source
 from precompute.evaluate.limits import Budget, Limits
 from precompute.intake import Intake
 from precompute.log.base import Hole

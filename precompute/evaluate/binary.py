@@ -1,15 +1,21 @@
-"""Binary operators: scalars with scalars and vectors, and one-to-one between vectors."""
+"""Binary operators: between scalars, a scalar and a vector, and vectors (one-to-one, many-to-one, filled)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from precompute.errors import ExecutionError, Unsupported
-from precompute.evaluate.expr import COMPARISONS, Binary, Matching
-from precompute.evaluate.values import Frame, Scalar, Value, Vector, common_symbols
+from precompute.errors import ExecutionError
+from precompute.evaluate.context import Evaluation
+from precompute.evaluate.expr import COMPARISONS, SET_OPERATORS, Binary
+from precompute.evaluate.matching import NOT_UNIQUE, Sides, included, signatures
+from precompute.evaluate.names import drop_names, unique
+from precompute.evaluate.sets import combine
+from precompute.evaluate.values import OF_THE_METRIC, Frame, Scalar, Value, Vector, joined
+from precompute.kernels import joins as kernel
 from precompute.kernels.labels import group_rows
 from precompute.labels import METRIC_NAME
-from precompute.samples import F64, I32, I64, Bool
+from precompute.samples import F64, I32, Bool
 
 BINARY_OPERATORS: dict[str, Callable[[F64, F64], F64]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.fmod, "^": np.power,
@@ -18,82 +24,108 @@ BINARY_OPERATORS: dict[str, Callable[[F64, F64], F64]] = {
 }  # fmt: skip
 
 
-def binary(node: Binary, left: Value, right: Value) -> Value:
-    """The value of a binary operator over the values of its sides."""
-    if node.op not in BINARY_OPERATORS:
-        raise Unsupported(f"the operator {node.op} between vectors")
+def binary(node: Binary, left: Value, right: Value, at: Evaluation) -> Value:
+    """The value of a binary operator over the values of its sides. Raises ExecutionError where they do not match."""
     with np.errstate(all="ignore"):
         if isinstance(left, Scalar) and isinstance(right, Scalar):
             return Scalar(BINARY_OPERATORS[node.op](left.values, right.values).astype(np.float64))
         if isinstance(left, Vector) and isinstance(right, Scalar):
-            return _with_scalar(node, left, left.values, right.values[None, :])
+            return _with_scalar(node, left, left.values, right.values[None, :], at)
         if isinstance(left, Scalar) and isinstance(right, Vector):
-            return _with_scalar(node, right, left.values[None, :], right.values)
+            return _with_scalar(node, right, left.values[None, :], right.values, at)
         if isinstance(left, Vector) and isinstance(right, Vector):
-            return _one_to_one(node, left, right)
-    raise ExecutionError(f"operator {node.op} does not take strings")
+            return combine(node, left, right) if node.op in SET_OPERATORS else _between(node, left, right, at)
+    raise ExecutionError(f"operator {node.op} takes scalars and instant vectors")
 
 
-def _with_scalar(node: Binary, vector: Vector, left: F64, right: F64) -> Vector:
+def _filters(node: Binary) -> bool:
+    """Whether the operator keeps values instead of making new ones."""
+    return node.op in COMPARISONS and not node.bool_
+
+
+def _with_scalar(node: Binary, vector: Vector, left: F64, right: F64, at: Evaluation) -> Vector:
     """A filtering comparison keeps the vector's value, whichever side it stands on, and its name."""
     result = BINARY_OPERATORS[node.op](left, right)
-    if node.op in COMPARISONS and not node.bool_:
-        return Vector(vector.frame, vector.values, vector.present & result.astype(np.bool_), vector.shard).seen()
-    frame = vector.frame.drop((METRIC_NAME,))
-    return Vector(frame, result.astype(np.float64), vector.present, vector.shard)
+    if _filters(node):
+        return replace(vector, present=vector.present & result.astype(np.bool_)).seen()
+    return drop_names(vector.with_values(result.astype(np.float64)), at)
 
 
-def _one_to_one(node: Binary, left: Vector, right: Vector) -> Vector:
-    if node.matching.group:
-        raise Unsupported(f"group_{node.matching.group}")
-    left_rows, right_rows = _pairs(node.matching, left, right)
-    present = left.present[left_rows] & right.present[right_rows]
-    a, b = left.values[left_rows], right.values[right_rows]
-    result = BINARY_OPERATORS[node.op](a, b)
-    frame = left.frame.take(left_rows)
-    if node.op in COMPARISONS and not node.bool_:
-        values, present = a, present & result.astype(np.bool_)
-        frame = _result_labels(node.matching, frame)
+def _between(node: Binary, left: Vector, right: Vector, at: Evaluation) -> Vector:
+    matching = node.matching
+    left_signature, right_signature, count = signatures(matching, left, right)
+    if matching.group == "right":
+        sides = Sides(right, left, right_signature, left_signature, count)
     else:
-        values, frame = result.astype(np.float64), _result_labels(node.matching, frame).drop((METRIC_NAME,))
-    return Vector(frame, values, present, np.zeros(len(values), np.int32)).seen()
+        sides = Sides(left, right, left_signature, right_signature, count)
+    many_met, one_met = sides.checked(matching).met()
+    if not matching.group:
+        counted = left.present if matching.fill_right is not None else left.present & many_met
+        if kernel.clash(sides.many_signature, counted, count):
+            raise ExecutionError(NOT_UNIQUE)
+    join = _Join(node, sides, at)
+    parts = [join.pairs()]
+    if matching.fill_right is not None:
+        parts.append(join.without_one(matching.fill_right, ~many_met))
+    if matching.fill_left is not None:
+        parts.append(join.without_many(matching.fill_left, ~one_met))
+    return unique(joined(parts, len(at.times)))
 
 
-def _pairs(matching: Matching, left: Vector, right: Vector) -> tuple[I64, I64]:
-    """Rows of both sides with equal signatures. Raises ExecutionError where a signature is not unique at a step."""
-    names = tuple(sorted(set(left.frame.names) | set(right.frame.names)))
-    wanted = [n for n in names if (n in matching.labels) == matching.on and (matching.on or n != METRIC_NAME)]
-    symbols = common_symbols((left.frame, right.frame))
-    codes = np.concatenate((left.frame.spread(wanted, symbols), right.frame.spread(wanted, symbols)))
-    signature, _ = group_rows(np.ascontiguousarray(codes))
-    mine, theirs = signature[: len(left)], signature[len(left) :]
-    met = right.present & left.present.any(axis=0)
-    if _meet_twice(theirs, met):
-        raise ExecutionError(
-            "found duplicate series for the match group on the right hand-side of the operation"
-            ";many-to-many matching not allowed: matching labels must be unique on one side"
-        )
-    order = np.argsort(theirs, kind="stable")
-    first, last = np.searchsorted(theirs[order], mine, "left"), np.searchsorted(theirs[order], mine, "right")
-    counts = last - first
-    left_rows = np.repeat(np.arange(len(mine)), counts)
-    nth = np.arange(len(left_rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    right_rows = order[np.repeat(first, counts) + nth]
-    if _meet_twice(mine[left_rows], left.present[left_rows] & right.present[right_rows]):
-        raise ExecutionError(
-            "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"
-        )
-    return left_rows, right_rows
+class _Join:
+    """The parts of a match between two vectors."""
 
+    def __init__(self, node: Binary, sides: Sides, at: Evaluation) -> None:
+        self._node, self._matching, self._sides, self._at = node, node.matching, sides, at
 
-def _meet_twice(signature: I32, present: Bool) -> bool:
-    """Whether two rows of one signature are present at the same step."""
-    if len(np.unique(signature)) == len(signature):
-        return False
-    counts = np.zeros((int(signature.max()) + 1, present.shape[1]), np.int32)
-    np.add.at(counts, signature, present)
-    return bool((counts > 1).any())
+    def pairs(self) -> Vector:
+        """Where both sides have a row."""
+        many, (rows, one, partners) = self._sides.many, self._sides.pairs(self._matching.include, self._at.budget)
+        frame = included(self._result(many.frame).take(rows), self._matching.include, one.frame, partners)
+        present = many.present[rows] & one.present[partners]
+        self._check_groups(frame, self._sides.many_signature[rows], present)
+        return self._made(frame, many.values[rows], one.values[partners], present)
 
+    def without_one(self, fill: float, missing: Bool) -> Vector:
+        """Where a row of the many side has no partner; labels to include are none of its own then."""
+        many = self._sides.many
+        lost = [n for n in self._matching.include if self._matching.on or n in (METRIC_NAME, *self._matching.labels)]
+        frame, present = self._result(many.frame).drop(lost), many.present & missing
+        self._check_groups(frame, self._sides.many_signature, present)
+        return self._made(frame, many.values, np.full_like(many.values, fill), present)
 
-def _result_labels(matching: Matching, frame: Frame) -> Frame:
-    return frame.keep(matching.labels) if matching.on else frame.drop(matching.labels)
+    def without_many(self, fill: float, missing: Bool) -> Vector:
+        """Where a row of the one side has no partner: the labels that match, and those to include."""
+        one, matching = self._sides.one, self._matching
+        kept = one.frame.keep(matching.labels) if matching.on else one.frame.drop((METRIC_NAME, *matching.labels))
+        frame = included(self._result(kept), matching.include, one.frame, np.arange(len(one)))
+        return self._made(frame, np.full_like(one.values, fill), one.values, one.present & missing)
+
+    def _check_groups(self, frame: Frame, signature: I32, present: Bool) -> None:
+        """Raises ExecutionError where rows of one signature come to the same labels at a step, kept or not."""
+        if not self._matching.group:
+            return
+        keys = np.concatenate((signature[:, None], frame.codes), axis=1)
+        key, first = group_rows(np.ascontiguousarray(keys))
+        if len(first) < len(frame) and kernel.clash(key, present, len(first)):
+            raise ExecutionError("multiple matches for labels: grouping labels must ensure unique matches")
+
+    def _result(self, frame: Frame) -> Frame:
+        """The labels that a row of the many side leaves in the result."""
+        matching, delayed = self._matching, self._at.features.delayed_name_removal
+        if self._node.op not in COMPARISONS or (self._node.bool_ and not delayed):
+            frame = frame.drop(OF_THE_METRIC)
+        if matching.group:
+            return frame
+        return frame.keep(matching.labels) if matching.on else frame.drop(matching.labels)
+
+    def _made(self, frame: Frame, many: F64, one: F64, present: Bool) -> Vector:
+        """The operator's values where both are present; `many` and `one` are turned to left and right again."""
+        left, right = (one, many) if self._matching.group == "right" else (many, one)
+        result = BINARY_OPERATORS[self._node.op](left, right)
+        if _filters(self._node):
+            values, present = left, present & result.astype(np.bool_)
+        else:
+            values = result.astype(np.float64)
+        made = Vector(frame, values, present, np.zeros(len(values), np.int32))
+        return made.with_marks(np.full(len(made), self._node.bool_)).seen()

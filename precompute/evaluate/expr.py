@@ -23,7 +23,7 @@ class Matcher:
     value: str
 
     def __str__(self) -> str:
-        return f"{_label(self.name)}{self.op}{quoted(self.value)}"
+        return f"{plain_label(self.name)}{self.op}{quoted(self.value)}"
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,7 @@ class Selector:
         return (metric if bare and metric else "") + braces
 
     def shift(self) -> str:
-        at = "" if self.at is None else f" @ {self.at}()" if isinstance(self.at, str) else f" @ {self.at / 1000:.3f}"
-        sign = "-" if self.offset_ms < 0 else ""
-        return at + (f" offset {sign}{duration_text(abs(self.offset_ms))}" if self.offset_ms else "")
+        return _shift_text(self.at, self.offset_ms)
 
 
 @dataclass(frozen=True)
@@ -82,6 +80,23 @@ class Range:
 
     def __str__(self) -> str:
         return f"{self.selector.body()}[{duration_text(self.range_ms)}]{self.selector.shift()}"
+
+
+@dataclass(frozen=True)
+class Subquery:
+    """A range vector made by evaluating an expression at multiples of a step."""
+
+    expr: "Expr"
+    range_ms: int
+    step_ms: int | None = None
+    """None: the evaluation interval."""
+    offset_ms: int = 0
+    at: int | str | None = None
+    """As a selector's."""
+
+    def __str__(self) -> str:
+        step = "" if self.step_ms is None else duration_text(self.step_ms)
+        return f"({self.expr})[{duration_text(self.range_ms)}:{step}]{_shift_text(self.at, self.offset_ms)}"
 
 
 @dataclass(frozen=True)
@@ -104,7 +119,7 @@ class Aggregate:
     parameter: "Expr | None" = None
 
     def __str__(self) -> str:
-        names = ", ".join(map(_label, self.labels))
+        names = ", ".join(map(plain_label, self.labels))
         clause = f" without ({names})" if self.without else f" by ({names})" if self.labels else ""
         inner = f"{self.parameter}, {self.expr}" if self.parameter is not None else str(self.expr)
         return f"{self.op}{clause}({inner})"
@@ -119,14 +134,22 @@ class Matching:
     group: str = ""
     """"", "left" or "right"."""
     include: tuple[str, ...] = ()
+    fill_left: float | None = None
+    fill_right: float | None = None
+    """The value that stands for a missing series of that side; None: what has no partner is left out."""
+
+    @property
+    def fills(self) -> bool:
+        return self.fill_left is not None or self.fill_right is not None
 
     def __str__(self) -> str:
-        if not self.on and not self.labels and not self.group:
-            return ""
-        word = "on" if self.on else "ignoring"
-        text = f" {word} ({', '.join(map(_label, self.labels))})"
+        text = ""
+        if self.on or self.labels or self.group:
+            text = f" {'on' if self.on else 'ignoring'} ({', '.join(map(plain_label, self.labels))})"
         if self.group:
-            text += f" group_{self.group} ({', '.join(map(_label, self.include))})"
+            text += f" group_{self.group} ({', '.join(map(plain_label, self.include))})"
+        for side, value in (("left", self.fill_left), ("right", self.fill_right)):
+            text += f" fill_{side} ({number_text(value)})" if value is not None else ""
         return text
 
 
@@ -152,7 +175,7 @@ class Negate:
         return f"-({self.expr})"
 
 
-Expr = Number | String | Selector | Range | Call | Aggregate | Binary | Negate
+Expr = Number | String | Selector | Range | Subquery | Call | Aggregate | Binary | Negate
 
 
 def children(expr: Expr) -> Iterator[Expr]:
@@ -190,6 +213,12 @@ def with_selector(expr: Expr, selector: Selector) -> Expr:
             changed[part.name] = tuple(with_selector(v, selector) if isinstance(v, Expr) else v for v in value)
     same: Expr = replace(expr, **changed)
     return same
+
+
+def _shift_text(at: int | str | None, offset_ms: int) -> str:
+    text = "" if at is None else f" @ {at}()" if isinstance(at, str) else f" @ {at / 1000:.3f}"
+    sign = "-" if offset_ms < 0 else ""
+    return text + (f" offset {sign}{duration_text(abs(offset_ms))}" if offset_ms else "")
 
 
 def number_text(value: float) -> str:
@@ -230,6 +259,7 @@ def plain_metric(name: str) -> bool:
     return name.isascii() and name.replace(":", "_").isidentifier() and name.lower() not in _NOT_METRICS
 
 
-def _label(name: str) -> str:
+def plain_label(name: str) -> str:
+    """A label name, in quotes where it must be."""
     plain = name.isascii() and name.isidentifier() and name.lower() not in _NOT_METRICS
     return name if plain else quoted(name)

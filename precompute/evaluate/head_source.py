@@ -8,7 +8,7 @@ import numpy as np
 from precompute.errors import TableReplaced
 from precompute.evaluate.expr import Selector
 from precompute.evaluate.limits import Budget
-from precompute.evaluate.values import Vector
+from precompute.evaluate.values import Matrix, Vector
 from precompute.head import Head
 from precompute.kernels import selectors as kernel
 from precompute.labels import SeriesTable
@@ -18,36 +18,87 @@ from precompute.selection import Index, Selection
 _TILE_CELLS = 1 << 20
 """Series × steps that one visit to the head may cover, so that a writer waits milliseconds."""
 
-_Fill = Callable[[SeriesTable, I32, F64, Bool], None]
+_TILE_SERIES = 2048
+"""Series whose samples one visit may copy."""
+
+_MOST_AT_ONCE = 1 << 14
+"""Series of one visit, however few the steps: each may have many samples in a range."""
+
+_Fill = Callable[[SeriesTable, I32, I64, F64, Bool], None]
+"""Fills rows of a matrix: the series, and the row of each."""
 
 
 class HeadSource:
-    """Reads instant and range selectors over columns of times; see Source in evaluator.py."""
+    """Reads instant and range selectors over columns of times; see Source in context.py."""
 
     def __init__(self, head: Head, index: Index, threads: int = 1, pool: Executor | None = None) -> None:
         self.head, self.index = head, index
         self._threads, self._pool = threads, pool
 
+    def series(self, selector: Selector, budget: Budget) -> int:
+        """How many series the selector has, now."""
+        return len(self.index.select(selector.matchers, *self.head.known(), budget.check_time))
+
     def instant(self, selector: Selector, times: I64, lookback_ms: int, budget: Budget) -> Vector:
         """The newest value within the lookback at each time; rows without any are left out."""
 
-        def fill(table: SeriesTable, sids: I32, out: F64, present: Bool) -> None:
+        def fill(table: SeriesTable, sids: I32, rows: I64, out: F64, present: Bool) -> None:
             with self.head.reading(table) as columns:
-                kernel.instant_values(columns, sids, times, lookback_ms, out, present)
+                kernel.instant_values(columns, sids, rows, times, lookback_ms, out, present)
+
+        return self._read(selector, times, fill, budget)
+
+    def sample_times(self, selector: Selector, times: I64, lookback_ms: int, budget: Budget) -> Vector:
+        """The times of the samples that `instant` finds, in seconds."""
+
+        def fill(table: SeriesTable, sids: I32, rows: I64, out: F64, present: Bool) -> None:
+            with self.head.reading(table) as columns:
+                kernel.instant_times(columns, sids, rows, times, lookback_ms, out, present)
 
         return self._read(selector, times, fill, budget)
 
     def range(
-        self, function: str, selector: Selector, range_ms: int, times: I64, parameter: F64, budget: Budget
+        self, function: str, selector: Selector, range_ms: int, times: I64, parameters: F64, budget: Budget
     ) -> Vector:
-        """A range function at each time; `parameter` float64[s] as in `range_values`."""
+        """A range function at each time; `parameters` float64[2, s] as in `range_values`."""
         code = kernel.RANGE_FUNCTIONS.index(function)
 
-        def fill(table: SeriesTable, sids: I32, out: F64, present: Bool) -> None:
+        def fill(table: SeriesTable, sids: I32, rows: I64, out: F64, present: Bool) -> None:
             with self.head.reading(table) as columns:
-                kernel.range_values(columns, sids, times, range_ms, code, parameter, out, present)
+                kernel.range_values(columns, sids, rows, times, range_ms, code, parameters, out, present)
 
         return self._read(selector, times, fill, budget)
+
+    def samples(self, selector: Selector, range_ms: int, time_ms: int, budget: Budget) -> Matrix:
+        """The samples in `(time - range, time]` of every series that has one, staleness markers left out."""
+        while True:
+            try:
+                return self._samples_once(selector, time_ms - range_ms, time_ms, budget)
+            except TableReplaced:
+                budget.check_time()
+
+    def _samples_once(self, selector: Selector, after_ms: int, until_ms: int, budget: Budget) -> Matrix:
+        selection = self.index.select(selector.matchers, *self.head.known(), budget.check_time)
+        tiles = [
+            self._samples_of(selection, first, after_ms, until_ms, budget)
+            for first in range(0, max(1, len(selection)), _TILE_SERIES)
+        ]
+        counts, t_ms, values = (np.concatenate(parts) for parts in zip(*tiles, strict=True))
+        held = np.flatnonzero(counts)
+        starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts[held])))
+        return Matrix(selection.frame.take(held), starts, t_ms, values)
+
+    def _samples_of(
+        self, selection: Selection, first: int, after_ms: int, until_ms: int, budget: Budget
+    ) -> tuple[I64, I64, F64]:
+        """How many samples each series of a tile has, and their times and values."""
+        budget.check_time()
+        sids = selection.sids[first : first + _TILE_SERIES]
+        with self.head.reading(selection.table) as columns:
+            counts = kernel.count_samples(columns, sids, after_ms, until_ms)
+            budget.samples(int(counts.sum()))
+            starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+            return counts, *kernel.copy_samples(columns, sids, after_ms, until_ms, starts)
 
     def _read(self, selector: Selector, times: I64, fill: _Fill, budget: Budget) -> Vector:
         while True:
@@ -57,7 +108,7 @@ class HeadSource:
                 budget.check_time()
 
     def _read_once(self, selector: Selector, times: I64, fill: _Fill, budget: Budget) -> Vector:
-        selection = self.index.select(selector.matchers, *self.head.known())
+        selection = self.index.select(selector.matchers, *self.head.known(), budget.check_time)
         budget.cells(len(selection), len(times))
         out = np.zeros((len(selection), len(times)))
         present = np.zeros(out.shape, np.bool_)
@@ -68,10 +119,11 @@ class HeadSource:
     def _fill_tiles(self, selection: Selection, out: F64, present: Bool, fill: _Fill, budget: Budget) -> None:
         def tile(first: int, last: int) -> None:
             budget.check_time()
-            fill(selection.table, selection.sids[first:last], out[first:last], present[first:last])
+            rows = selection.stored[first:last]
+            fill(selection.table, selection.sids[rows], rows, out, present)
 
         rows = max(1, _TILE_CELLS // max(1, out.shape[1]))
-        rows = min(rows, max(256, -(-len(out) // self._threads)))
+        rows = min(rows, _MOST_AT_ONCE, max(256, -(-len(out) // self._threads)))
         tiles = [(first, min(first + rows, len(out))) for first in range(0, len(out), rows)]
         if self._pool is None or len(tiles) < 2:
             for first, last in tiles:
@@ -79,4 +131,3 @@ class HeadSource:
         else:
             for done in [self._pool.submit(tile, *bounds) for bounds in tiles]:
                 done.result()
-

@@ -6,14 +6,20 @@ from precompute.clock import Clock
 from precompute.errors import LimitExceeded, TimedOut
 
 _CELL_BYTES = 9
+_TEXT_BYTES = 150
+"""A Python string, its bytes in a symbol table and the table's columns, beside the characters."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of every query; memory is that of one matrix of series × steps."""
+    """Bounds of every query.
+
+    max_samples         values read of selectors, all of them together
+    max_matrix_bytes    one matrix of series × steps; an evaluation has a few of them at a time
+    """
 
     max_samples: int = 50_000_000
-    max_matrix_bytes: int = 2 << 30
+    max_matrix_bytes: int = 512 << 20
 
 
 class Budget:
@@ -24,6 +30,7 @@ class Budget:
         self._timeout_s = timeout_ms / 1000
         self._deadline_s = clock.monotonic_s() + self._timeout_s
         self.samples_read = 0
+        self._text_bytes = 0
 
     def cells(self, rows: int, steps: int) -> None:
         """Before a matrix of rows × steps is allocated. Raises LimitExceeded."""
@@ -33,6 +40,13 @@ class Budget:
                 f"query would build a matrix of {rows} series × {steps} steps, more than "
                 f"{self._limits.max_matrix_bytes} bytes; narrow the selector or take a larger step"
             )
+
+    def text(self, length: int) -> None:
+        """Before a label's text of `length` characters is made. Raises LimitExceeded."""
+        self.check_time()
+        self._text_bytes += _TEXT_BYTES + length
+        if self._text_bytes > self._limits.max_matrix_bytes:
+            raise LimitExceeded(f"query would make label values of more than {self._limits.max_matrix_bytes} bytes")
 
     def samples(self, count: int) -> None:
         """After `count` samples were loaded. Raises LimitExceeded with Prometheus' text."""

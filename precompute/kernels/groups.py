@@ -4,6 +4,7 @@ import numpy as np
 
 from precompute.kernels import kernel
 from precompute.kernels.arithmetic import mean
+from precompute.kernels.quantiles import quantile
 
 _STEPS = 8
 """Steps gathered in one pass over the rows: as many values as a cache line holds."""
@@ -25,7 +26,7 @@ def group_quantiles(values, present, group, groups, phi):
             for g in range(groups):
                 lo, hi = starts[s - first, g], starts[s - first, g + 1]
                 if hi > lo:
-                    out[g, s] = _quantile(gathered[s - first, lo:hi], phi[s])
+                    out[g, s] = quantile(gathered[s - first, lo:hi], phi[s])
     return out
 
 
@@ -67,54 +68,3 @@ def _gather(values, present, group, groups, first, last, gathered):
                 gathered[s - first, fill[s - first, g]] = values[i, s]
                 fill[s - first, g] += 1
     return starts
-
-
-@kernel
-def _quantile(values, phi):
-    """The φ-quantile of `values`, which it reorders; NaN counts as smallest."""
-    n = len(values)
-    if np.isnan(phi):
-        return np.nan
-    if phi < 0:
-        return -np.inf
-    if phi > 1:
-        return np.inf
-    rank = phi * (n - 1)
-    lower = int(max(0.0, np.floor(rank)))
-    upper = min(n - 1, lower + 1)
-    weight = rank - np.floor(rank)
-    nans = 0
-    for i in range(n):
-        if np.isnan(values[i]):
-            values[i], values[nans] = values[nans], values[i]
-            nans += 1
-    return _ranked(values, nans, lower) * (1 - weight) + _ranked(values, nans, upper) * weight
-
-
-@kernel
-def _ranked(values, nans, k):
-    """The value at rank k, the first `nans` of which are NaN (quickselect, median of three)."""
-    if k < nans:
-        return np.nan
-    lo, hi = nans, len(values) - 1
-    while lo < hi:
-        mid = (lo + hi) // 2
-        a, b, c = values[lo], values[mid], values[hi]
-        pivot = max(min(a, b), min(max(a, b), c))
-        i, j = lo, hi
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while values[j] > pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if k <= j:
-            hi = j
-        elif k >= i:
-            lo = i
-        else:
-            break
-    return values[k]

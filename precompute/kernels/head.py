@@ -229,21 +229,38 @@ def collect(h, s, after_ms, until_ms, t_out, v_out):
     while h.prev[chunk] >= 0 and h.base[chunk] > after_ms:
         chunk = h.prev[chunk]
     n = 0
-    while chunk >= 0:
-        off = h.off[chunk]
+    while chunk >= 0 and h.base[chunk] <= until_ms:
         base = h.base[chunk]
-        if base > until_ms:
-            break
-        for k in range(off, off + h.used[chunk]):
-            t = base + h.dt[k]
-            if t > until_ms:
-                return n
-            if t > after_ms:
-                t_out[n] = t
-                v_out[n] = h.val[k]
-                n += 1
+        dt = h.dt[h.off[chunk] : h.off[chunk] + h.used[chunk]]
+        first = _places_until(dt, after_ms - base)
+        last = _places_until(dt, until_ms - base)
+        t_here, v_here = t_out[n : n + last - first], v_out[n : n + last - first]
+        dt, values = dt[first:last], h.val[h.off[chunk] + first : h.off[chunk] + last]
+        for k in range(len(dt)):
+            t_here[k] = base + dt[k]
+        for k in range(len(dt)):
+            v_here[k] = values[k]
+        n += len(dt)
         chunk = h.next[chunk]
     return n
+
+
+@bare
+def _places_until(dt, limit):
+    """How many of the ascending times `dt` are at or before `limit`."""
+    n = len(dt)
+    if n == 0 or dt[0] > limit:
+        return 0
+    if dt[n - 1] <= limit:
+        return n
+    lo, hi = 0, n - 1
+    while hi - lo > 1:
+        mid = (lo + hi) // 2
+        if dt[mid] <= limit:
+            lo = mid
+        else:
+            hi = mid
+    return hi
 
 
 @bare

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import orjson
 
-from precompute.evaluate.values import Frame, Scalar, Text, Vector
+from precompute.evaluate.order import label_order
+from precompute.evaluate.values import Frame, Matrix, Scalar, Text, Value, Vector
 from precompute.runs import SymbolTable
 from precompute.samples import I32, I64, U8
 from query.answers import Answer
@@ -33,17 +34,25 @@ def failure(error_type: str, text: str) -> bytes:
 def answer(made: Answer, limit: int = 0) -> bytes:
     """The whole response body of a query; at most `limit` series unless it is 0, and a warning where more were."""
     value, warnings = made.value, made.warnings
-    if isinstance(value, Vector):
-        value = value.seen()
-        # an instant vector in an order that the query asked for keeps it; a matrix never does
-        value = value if made.ordered and made.kind == "instant" else value.take(label_order(value.frame))
+    if isinstance(value, (Vector, Matrix)):
+        value = _sorted(value, made.kind)
         if limit and len(value) > limit:
             value = value.take(np.arange(limit))
             warnings = (*warnings, "results truncated due to limit")
     return success(_data(made, value), warnings, made.infos)
 
 
-def _data(made: Answer, value: Vector | Scalar | Text) -> bytes:
+def _sorted(value: Vector | Matrix, kind: str) -> Vector | Matrix:
+    """In order of labels; an instant vector in an order that the query asked for keeps it."""
+    if isinstance(value, Matrix):
+        return value.take(label_order(value.frame))
+    value = value.seen()
+    return value if value.ordered and kind == "instant" else value.take(label_order(value.frame))
+
+
+def _data(made: Answer, value: Value) -> bytes:
+    if isinstance(value, Matrix):
+        return b'{"resultType":"matrix","result":[' + _samples(value) + b"]}"
     if made.kind == "range":
         result = _matrix(_one_series(value) if isinstance(value, Scalar) else value, made.times)
         return b'{"resultType":"matrix","result":[' + result + b"]}"
@@ -91,6 +100,23 @@ def _series(value: Vector, times: I64, before: bytes, between: bytes, after: byt
     return b",".join(tiles)
 
 
+def _samples(value: Matrix) -> bytes:
+    """Every row's own samples, separated by commas."""
+    texts, tiles, first = _Texts(value.frame), [], 0
+    around = tuple(np.frombuffer(piece, np.uint8) for piece in (b'{"metric":', b',"values":[', b"]}"))
+    while first < len(value):
+        last = max(first + 1, int(np.searchsorted(value.starts, value.starts[first] + _TILE_POINTS, "right")) - 1)
+        tile = value.take(np.arange(first, last))
+        numbers = np.frombuffer(orjson.dumps(tile.values, option=orjson.OPT_SERIALIZE_NUMPY), np.uint8)
+        codes = texts.codes[first:last]
+        out = np.empty(32 * len(tile) + texts.size(codes) + len(tile.values) * kernel.POINT_BYTES, np.uint8)
+        pieces = (*texts.names, *texts.values)
+        end = kernel.write_samples(out, codes, pieces, tile.starts, tile.t_ms, tile.values, numbers, around)
+        tiles.append(out[:end].tobytes())
+        first = last
+    return b",".join(tiles)
+
+
 class _Texts:
     """The labels of a frame as pieces of JSON: names `"name":`, values `"value"`, and each row's codes into them."""
 
@@ -116,21 +142,3 @@ def arena(pieces: Iterable[bytes]) -> tuple[U8, I64]:
     offsets = np.zeros(len(kept) + 1, np.int64)
     np.cumsum([len(piece) for piece in kept], out=offsets[1:])
     return np.frombuffer(b"".join(kept), np.uint8), offsets
-
-
-def label_order(frame: Frame) -> I64:
-    """Row numbers in Prometheus' order of label sets: name by name, then value; a prefix before what it begins."""
-    if not frame.names or len(frame) < 2:
-        return np.arange(len(frame))
-    columns = sorted(range(len(frame.names)), key=frame.names.__getitem__)
-    codes = frame.codes[:, columns]
-    used, place = np.unique(codes, return_inverse=True)
-    texts = frame.symbols.texts(used.tolist())
-    rank = np.empty(len(used), np.int64)
-    rank[np.array(sorted(range(len(used)), key=texts.__getitem__), np.int64)] = np.arange(len(used))
-    ranks = rank[place.reshape(codes.shape)]
-    # where a label is absent the row goes on with a later name, which is more than any value, or ends, which is less
-    absent = codes == 0
-    goes_on = np.logical_or.accumulate(~absent[:, ::-1], axis=1)[:, ::-1]
-    ranks[absent] = np.where(goes_on, len(used), -1)[absent]
-    return np.lexsort(ranks.T[::-1])

@@ -231,3 +231,36 @@ def write_series(out, codes, texts, times, points, present, numbers, around, ran
                 point += 1
         at = copy(out, at, after, 0, len(after))
     return at
+
+
+@kernel
+def write_samples(out, codes, texts, starts, t_ms, points, numbers, around):
+    """All rows of a range vector, each with its own samples; where writing stopped.
+
+    starts   int64[n + 1]: where each row's samples begin in t_ms int64[m] and points float64[m]
+    The rest is as in `write_series`.
+    """
+    before, between, after = around
+    at = 0
+    token = 1
+    for row in range(len(codes)):
+        if row:
+            out[at] = _COMMA
+            at += 1
+        at = copy(out, at, before, 0, len(before))
+        at = write_metric(out, at, codes[row], texts)
+        at = copy(out, at, between, 0, len(between))
+        for p in range(starts[row], starts[row + 1]):
+            if p > starts[row]:
+                out[at] = _COMMA
+                at += 1
+            out[at] = 91
+            at = write_time(out, at + 1, t_ms[p])
+            out[at] = _COMMA
+            mantissa, end = token_end(numbers, token)
+            at = write_value(out, at + 1, points[p], numbers, token, mantissa, end)
+            out[at] = 93
+            at += 1
+            token = end + 1
+        at = copy(out, at, after, 0, len(after))
+    return at

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import promql_parser as parser
 
-from precompute.errors import BadExpression, QueryError, Unsupported
+from precompute.errors import BadExpression, ExecutionError, QueryError, Unsupported
 from precompute.evaluate.expr import (
     COMPARISONS,
     Aggregate,
@@ -19,10 +19,14 @@ from precompute.evaluate.expr import (
     Range,
     Selector,
     String,
+    Subquery,
 )
+from precompute.evaluate.functions.info import info_selector
 from precompute.labels import METRIC_NAME
 from precompute.matchers import Condition
+from query.promql.missing import missing_syntax
 from query.promql.prepare import LONGEST_S, Prepared, prepare
+from query.promql.tokens import is_text, printable
 
 MAX_DEPTH = 100
 MAX_LENGTH = 1 << 16
@@ -47,6 +51,8 @@ def parse(text: str, max_depth: int = MAX_DEPTH, max_length: int = MAX_LENGTH) -
     except QueryError:
         raise
     except (ValueError, OverflowError) as error:
+        if feature := missing_syntax(prepared.text):
+            raise Unsupported(feature) from None
         raise BadExpression(f"parse error: {_reworded(prepared.readable(str(error)))}") from None
 
 
@@ -66,7 +72,7 @@ def type_of(expr: Expr) -> str:
         return "scalar" if type_of(expr.left) == type_of(expr.right) == "scalar" else "vector"
     if isinstance(expr, Negate):
         return type_of(expr.expr)
-    return "string" if isinstance(expr, String) else "matrix" if isinstance(expr, Range) else "vector"
+    return "string" if isinstance(expr, String) else "matrix" if isinstance(expr, (Range, Subquery)) else "vector"
 
 
 class _Converter:
@@ -96,7 +102,7 @@ class _Converter:
             case parser.BinaryExpr():
                 return self._binary(node)
             case parser.SubqueryExpr():
-                raise Unsupported("a subquery")
+                return self._subquery(node)
         raise Unsupported(f"an expression of type {type(node).__name__}")
 
     def _text(self, reference: str) -> str:
@@ -106,7 +112,8 @@ class _Converter:
         # their order means nothing, so equal expressions get equal ones
         return tuple(sorted({self._text(name) for name in names}))
 
-    def _selector(self, node: parser.VectorSelector) -> Selector:
+    def _selector(self, node: parser.VectorSelector, labels_only: bool = False) -> Selector:
+        """A selector; with `labels_only` its conditions may all hold for a label that is not there."""
         if node.matchers.or_matchers:
             raise BadExpression('parse error: unexpected "or" in label matching, expected "," or "}"')
         matchers = [self._matcher(m) for m in node.matchers.matchers]
@@ -116,9 +123,16 @@ class _Converter:
             matchers.append(Matcher(METRIC_NAME, "=", node.name))
         # every condition is built: this is also where a wrong regular expression is found
         empty = [Condition(m).accepts("") for m in matchers]
-        if all(empty):
+        if all(empty) and not labels_only:
             raise BadExpression("parse error: vector selector must contain at least one non-empty matcher")
         return Selector(tuple(sorted(set(matchers))), _offset_ms(node.offset), self._at(node.at))
+
+    def _subquery(self, node: parser.SubqueryExpr) -> Subquery:
+        assert node.range is not None, "the grammar asks for it"
+        step_ms = None if node.step is None else _range_ms(node.step)
+        return Subquery(
+            self.convert(node.expr), _range_ms(node.range), step_ms, _offset_ms(node.offset), self._at(node.at)
+        )
 
     def _matcher(self, node: parser.Matcher) -> Matcher:
         op, value = self.prepared.string(node.value)
@@ -134,7 +148,13 @@ class _Converter:
         return self.prepared.times_ms[round(node.at.timestamp())]
 
     def _call(self, node: parser.Call) -> Call:
-        args = tuple(self.convert(arg) for arg in node.args)
+        # the second argument of info() is no selector of series, though it is written like one
+        args = tuple(
+            self._selector(arg, labels_only=True)
+            if node.func.name == "info" and place and isinstance(arg, parser.VectorSelector)
+            else self.convert(arg)
+            for place, arg in enumerate(node.args)
+        )
         # the parser lets a negative number pass where a logarithm needs a vector
         for place, arg in enumerate(args):
             kinds = node.func.arg_types
@@ -144,7 +164,11 @@ class _Converter:
                     f"parse error: expected type {_TYPES[wanted]} in call to function "
                     f'"{node.func.name}", got {_TYPES[type_of(arg)]}'
                 )
-        return Call(node.func.name, args)
+        made = Call(node.func.name, args)
+        if made.function == "info":
+            # with the selector that it reads in full, so that all that a query looks at can be seen
+            return Call(made.function, (made.args[0], info_selector(made)))
+        return made
 
     def _aggregate(self, node: parser.AggregateExpr) -> Aggregate:
         labels: tuple[str, ...] = ()
@@ -152,16 +176,22 @@ class _Converter:
         if node.modifier is not None:
             labels = self._names(node.modifier.labels)
             without = str(node.modifier.type).endswith("Without")
+        if str(node.op) == "count_values" and isinstance(node.param, parser.StringLiteral):
+            self._check_label(node.param)
         parameter = None if node.param is None else self.convert(node.param)
         return Aggregate(str(node.op), self.convert(node.expr), labels, without, parameter)
+
+    def _check_label(self, name: parser.StringLiteral) -> None:
+        """Prometheus lets any string pass here, and fails when it evaluates."""
+        _, value = self.prepared.raw(name.val)
+        if not is_text(value):
+            raise ExecutionError(f'invalid label name "{printable(value)}"')
 
     def _binary(self, node: parser.BinaryExpr) -> Binary:
         op, left, right = str(node.op), self.convert(node.lhs), self.convert(node.rhs)
         modifier = node.modifier
         if modifier is None:
             return Binary(op, left, right)
-        if modifier.fill_values.lhs is not None or modifier.fill_values.rhs is not None:
-            raise Unsupported("a fill modifier")
         between_vectors = type_of(left) == type_of(right) == "vector"
         matching = self._matching(modifier) if between_vectors else Matching()
         return Binary(op, left, right, modifier.return_bool and op in COMPARISONS, matching)
@@ -172,7 +202,8 @@ class _Converter:
         include = self._names(modifier.group_labels or [])
         if on and (both := sorted(set(labels) & set(include))):
             raise BadExpression(f'parse error: label "{both[0]}" must not occur in ON and GROUP clause at once')
-        return Matching(on, labels, _GROUPS.get(str(modifier.card), ""), include)
+        fill = modifier.fill_values
+        return Matching(on, labels, _GROUPS.get(str(modifier.card), ""), include, fill.lhs, fill.rhs)
 
 
 def _range_ms(length: timedelta) -> int:

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 from precompute.errors import BadExpression, LimitExceeded
-from query.promql.tokens import WORD_OPERATORS, Token, depth_of, number, tokens_of, unquote
+from query.promql.tokens import WORD_OPERATORS, Token, depth_of, is_text, number, printable, tokens_of, unquote
 
 LONGEST_S = ((1 << 63) - 1) / 1e9
 """Prometheus' durations are int64 nanoseconds."""
@@ -20,6 +20,9 @@ _LATEST_S = 1 << 52
 _MATCHING = frozenset(("=", "!=", "=~", "!~"))
 _NOT_OPERANDS = WORD_OPERATORS | {"bool", "on", "ignoring", "by", "without", "group_left", "group_right"}
 _ZERO_DURATION = re.compile(r"0+(?:\.0*)?(?:ms|[smhdwy])?", re.ASCII)
+_DURATION_PART = re.compile(r"([0-9]+)(ms|[smhdwy])", re.ASCII)
+_DURATION = re.compile(f"(?:{_DURATION_PART.pattern})+", re.ASCII)
+_UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
 _PLAIN_NUMBER = re.compile(r"[0-9.]+(?:[eE][+-]?[0-9]+)?|0[xX][0-9a-fA-F]+|inf|nan", re.ASCII | re.IGNORECASE)
 _REFERENCE = re.compile("\ue000([0-9]+)\ue001")
 
@@ -35,14 +38,24 @@ class Prepared:
     """Per `@` with a number: the time."""
 
     def string(self, name: str) -> tuple[str, str]:
-        """Operator and value of a string as the parser returned it; a plain name stands for itself."""
+        """Operator and value of a string as the parser returned it; a plain name stands for itself.
+
+        Raises BadExpression for what is no UTF-8.
+        """
+        op, value = self.raw(name)
+        if not is_text(value):
+            raise BadExpression("parse error: a string literal is not valid UTF-8")
+        return op, value
+
+    def raw(self, name: str) -> tuple[str, str]:
+        """As `string`, whatever the bytes are."""
         reference = _REFERENCE.fullmatch(name)
         known = reference is not None and int(reference[1]) < len(self.strings)
         return self.strings[int(reference[1])] if reference and known else ("", name)
 
     def readable(self, message: str) -> str:
         """A message of the parser with the user's strings put back."""
-        return _REFERENCE.sub(lambda m: self.string(m[0])[1], message)
+        return _REFERENCE.sub(lambda m: printable(self.raw(m[0])[1]), message)
 
 
 def prepare(text: str, max_depth: int, max_length: int) -> Prepared:
@@ -132,7 +145,16 @@ def _check_duration(text: str) -> None:
 
 
 def _time_ms(text: str) -> int:
-    seconds = number(text)
+    seconds = _seconds(text)
     if not abs(seconds) < _LATEST_S:
         raise BadExpression(f"parse error: timestamp out of bounds for @ modifier: {seconds:f}")
     return int(math.copysign(math.floor(abs(seconds * 1000) + 0.5), seconds))
+
+
+def _seconds(text: str) -> float:
+    """A number of seconds or a duration, either with a sign."""
+    digits = text.lstrip("+-")
+    if not _DURATION.fullmatch(digits):
+        return number(text)
+    size = sum(int(count) * _UNITS_S[unit] for count, unit in _DURATION_PART.findall(digits))
+    return -size if text[0] == "-" else size

@@ -84,7 +84,10 @@ def number(text: str) -> float:
 
 
 def unquote(literal: str) -> str:
-    """The value of a string literal, by Go's rules: `\\x` and octal escapes are bytes of UTF-8."""
+    """The value of a string literal, by Go's rules: `\\x` and octal escapes are bytes of UTF-8.
+
+    Bytes that are none stand in it as lone surrogates (`surrogateescape`); see `is_text`.
+    """
     quote, body = literal[0], literal[1:-1]
     if quote == "`":
         return body
@@ -96,10 +99,17 @@ def unquote(literal: str) -> str:
         out += _escaped(match, quote)
         at = match.end()
     out += body[at:].encode("utf-8", "surrogatepass")
-    try:
-        return out.decode()
-    except UnicodeDecodeError:
-        raise BadExpression("parse error: a string literal is not valid UTF-8") from None
+    return out.decode("utf-8", "surrogateescape")
+
+
+def is_text(value: str) -> bool:
+    """Whether a string literal was valid UTF-8."""
+    return not any("\ud800" <= char < "\ue000" for char in value)
+
+
+def printable(value: str) -> str:
+    """A literal's value fit for a message: what is no UTF-8 as `\\xc5`."""
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _escaped(match: re.Match[str], quote: str) -> bytes:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from precompute.clock import Clock
-from precompute.evaluate.evaluator import Evaluation, Source, evaluate
-from precompute.evaluate.expr import Expr, Range, Selector, selectors, walk
-from precompute.evaluate.limits import Budget
-from precompute.evaluate.values import Value
+from precompute.evaluate.expr import Call, Expr, Range, Selector, Subquery, children, selectors
+from precompute.evaluate.functions.info import info_selector
 from precompute.head import Head
 from precompute.labels import METRIC_NAME
+from precompute.matchers import Condition
 from precompute.progress import Progress
 from precompute.samples import I64, Bool
 from query.tiers.summary import Steps, clock_text
@@ -27,13 +26,12 @@ class Look:
 
 
 class HeadTier:
-    """Evaluates whole expressions over the head."""
+    """Tells which expressions the head answers, and at which steps."""
 
     def __init__(
-        self, source: Source, head: Head, progress: Callable[[], Progress], clock: Clock, retention_ms: int,
-        has_upstream: bool,
-    ) -> None:  # fmt: skip
-        self._source, self._head, self._progress, self._clock = source, head, progress, clock
+        self, head: Head, progress: Callable[[], Progress], clock: Clock, retention_ms: int, has_upstream: bool
+    ) -> None:
+        self._head, self._progress, self._clock = head, progress, clock
         self._retention_ms, self._has_upstream = retention_ms, has_upstream
 
     def covered(self, expr: Expr, steps: Steps, lookback_ms: int) -> tuple[Bool, str]:
@@ -48,11 +46,6 @@ class HeadTier:
             good &= fine
         return good, why
 
-    def evaluate(self, expr: Expr, steps: Steps, lookback_ms: int, budget: Budget) -> Value:
-        """The exact value over the samples held."""
-        at = Evaluation(self._source, steps.times, lookback_ms, budget, steps.start_ms, steps.end_ms)
-        return evaluate(expr, at)
-
     def still_held(self, expr: Expr, steps: Steps, lookback_ms: int) -> bool:
         """Whether nothing that the expression looks at was let go since it was found to be covered."""
         base_ms = self._progress().base_ms
@@ -60,7 +53,7 @@ class HeadTier:
 
     def holds_histograms(self, expr: Expr) -> bool:
         """Whether a metric of the expression also has native histogram samples, which nobody here holds."""
-        return any(s.metric() in self._progress().histogram_metrics for s in selectors(expr))
+        return any(map(self._histogram_of, selectors(expr)))
 
     def touches_hole(self, expr: Expr, steps: Steps, lookback_ms: int) -> bool:
         """Whether samples that the expression looks at are known to be missing."""
@@ -69,8 +62,8 @@ class HeadTier:
     def _look(self, look: Look) -> tuple[Bool, str]:
         metric = look.selector.metric()
         nowhere = np.zeros(len(look.after), np.bool_)
-        if metric in self._progress().histogram_metrics:
-            return nowhere, f"{metric} has native histogram samples, which are not held"
+        if histogram := self._histogram_of(look.selector):
+            return nowhere, f"{histogram} has native histogram samples, which are not held"
         if self._has_upstream and (metric is None or not len(self._head.table.posting(METRIC_NAME, metric))):
             return nowhere, f"whether {look.selector} is received here is not known"
         good = look.after >= self._oldest_ms()
@@ -80,6 +73,12 @@ class HeadTier:
             why = why or ("" if whole.all() else "samples are known to be missing")
             good &= whole
         return good, why
+
+    def _histogram_of(self, selector: Selector) -> str:
+        """A metric with native histogram samples that the selector may select; empty if there is none."""
+        conditions = [Condition(m) for m in selector.matchers if m.name == METRIC_NAME]
+        metrics = sorted(self._progress().histogram_metrics)
+        return next((metric for metric in metrics if all(c.accepts(metric) for c in conditions)), "")
 
     def _oldest_ms(self) -> int:
         """Whatever was received after this time is held, and within the head tier's retention."""
@@ -96,11 +95,29 @@ class HeadTier:
 
 
 def looks(expr: Expr, steps: Steps, lookback_ms: int) -> Iterator[Look]:
-    """What each selector of an expression reads."""
-    ranged = {id(node.selector): node.range_ms for node in walk(expr) if isinstance(node, Range)}
-    for node in walk(expr):
-        if isinstance(node, Selector):
-            at = {"start": steps.start_ms, "end": steps.end_ms}.get(node.at) if isinstance(node.at, str) else node.at
-            times = steps.times if at is None else np.full(len(steps.times), at, np.int64)
-            until = times - node.offset_ms
-            yield Look(node, until - ranged.get(id(node), lookback_ms), until)
+    """What each selector of an expression reads, that of info metrics included."""
+    yield from _looks(expr, steps, steps.times, steps.times, lookback_ms)
+
+
+def _looks(expr: Expr, steps: Steps, first: I64, last: I64, lookback_ms: int) -> Iterator[Look]:
+    """The same where, for each step, the expression is evaluated at times in `[first, last]`; int64[s] each."""
+    if isinstance(expr, Range):
+        yield Look(expr.selector, *_window(expr.selector, steps, first, last, expr.range_ms))
+    elif isinstance(expr, Selector):
+        yield Look(expr, *_window(expr, steps, first, last, lookback_ms))
+    elif isinstance(expr, Subquery):
+        yield from _looks(expr.expr, steps, *_window(expr, steps, first, last, expr.range_ms), lookback_ms)
+    else:
+        if isinstance(expr, Call) and expr.function == "info":
+            selector = info_selector(expr)
+            yield Look(selector, *_window(selector, steps, first, last, lookback_ms))
+        for child in children(expr):
+            yield from _looks(child, steps, first, last, lookback_ms)
+
+
+def _window(node: Selector | Subquery, steps: Steps, first: I64, last: I64, back_ms: int) -> tuple[I64, I64]:
+    """`(after, until]` of a selector or subquery that looks back by `back_ms`."""
+    if node.at is not None:
+        at_ms = {"start": steps.start_ms, "end": steps.end_ms}[node.at] if isinstance(node.at, str) else node.at
+        first = last = np.full(len(first), at_ms, np.int64)
+    return first - node.offset_ms - back_ms, last - node.offset_ms

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,11 +25,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Steps:
-    """A query's steps, int64[s], and what `@ start()` and `@ end()` mean in it."""
+    """A query's steps, int64[s], what `@ start()` and `@ end()` mean in it, and the steps' distance (0: one time)."""
 
     times: I64
     start_ms: int
     end_ms: int
+    step_ms: int = 0
+
+    def at(self, times: I64) -> "Steps":
+        """Some of the steps, of the same query."""
+        return replace(self, times=times)
 
 
 class SummaryTier:

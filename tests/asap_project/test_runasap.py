@@ -31,7 +31,8 @@ def test_the_printed_query_finds_our_own_metrics(asap_process: Start) -> None:
 
 def test_a_start_compiles_nothing(asap_process: Start) -> None:
     with asap_process({"demo": {"enabled": True}}, env={"NUMBA_DEBUG_CACHE": "1"}) as asap:
-        poll_until(lambda: asap.get("/api/v1/query", query="sum(sensor_reading)").json()["data"]["result"], 20, "the demo")
+        fed = {"query": "sum(sensor_reading)"}
+        poll_until(lambda: asap.get("/api/v1/query", **fed).json()["data"]["result"], 20, "the demo")
         assert asap.stop() == 0
         assert "[cache] data loaded from" in asap.log()
         assert "[cache] data saved to" not in asap.log()

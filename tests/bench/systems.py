@@ -9,9 +9,9 @@ import re
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -71,8 +71,17 @@ class System(Protocol):
         """CPU seconds spent on summaries so far; 0 where there are none."""
 
 
+@dataclass(frozen=True)
 class Asap:
-    title, write_path = "ASAP", "/api/v1/write"
+    """`changes` stand in place of parts of `ASAP_CONFIG`."""
+
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    title: str = "ASAP"
+    write_path: str = "/api/v1/write"
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {**ASAP_CONFIG, **self.changes}
 
     def missing(self) -> str:
         return ""
@@ -83,12 +92,12 @@ class Asap:
         return f"{project['version']} (Python {platform.python_version()}, {packages})"
 
     def options(self) -> str:
-        parts = (f"{section}: {keys}" for section, keys in ASAP_CONFIG.items())
+        parts = (f"{section}: {keys}" for section, keys in self.config.items())
         return "; ".join(parts).translate(str.maketrans("", "", "'{}"))
 
     @contextmanager
     def run(self, folder: Path) -> Iterator[running.Program]:
-        with running.asap(folder, ASAP_CONFIG) as program:
+        with running.asap(folder, self.config) as program:
             yield program
 
     def settle(self, program: running.Program, client: Client) -> None:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from precompute.aggregations import Aggregation
+from precompute.sketches.registry import ACCUMULATORS
 from query.plan import Plan, plan
 from query.promql.parse import parse
 from tests.precompute.made_node import LOOKBACK_MS, aggregation
@@ -59,3 +61,26 @@ def test_what_is_covered_is_listed_though_the_rest_is_not() -> None:
     found = planned("sum(m) / sum by (x) (m)")
     assert [str(c.requirement.node) for c in found.covered] == ["sum(m)"]
     assert len(found.reasons) == len(KEPT)
+
+
+RATES = Aggregation(parse("rate(x_total[5m])"), ("job",), False, tuple(ACCUMULATORS), 15_000, 300_000, 3_600_000)
+
+
+@pytest.mark.parametrize("text", ["sum(rate(x_total[5m]))", "abs(sum by (job) (rate(x_total[5m]))) * time()"])
+def test_a_query_of_kept_parts_comes_from_summaries(text: str) -> None:
+    assert plan(parse(text), (RATES,), 300_000).from_summaries
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_over_time(sum(rate(x_total[5m]))[1h:1m])",
+        "sum(rate(x_total[5m])) + absent_over_time(sum(rate(x_total[5m]))[1h:])",
+        "info(sum by (job) (rate(x_total[5m])))",
+        "sum(absent(rate(x_total[5m])))",
+        "timestamp(x_total)",
+    ],
+)
+def test_what_looks_elsewhere_does_not(text: str) -> None:
+    planned = plan(parse(text), (RATES,), 300_000)
+    assert not planned.from_summaries and planned.reasons

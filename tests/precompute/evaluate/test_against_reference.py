@@ -7,7 +7,8 @@ import pytest
 
 from precompute.clock import ManualClock
 from precompute.errors import ExecutionError
-from precompute.evaluate.evaluator import Evaluation, evaluate
+from precompute.evaluate.context import Evaluation
+from precompute.evaluate.evaluator import evaluate
 from precompute.evaluate.head_source import HeadSource
 from precompute.evaluate.limits import Budget, Limits
 from precompute.head import Head

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precompute.evaluate.values import Frame, Scalar, Text, Value, Vector
+from precompute.evaluate.values import Frame, Matrix, Scalar, Text, Value, Vector
 from precompute.labels import Labels
 from precompute.runs import SymbolTable
 from query.answers import Answer
@@ -32,8 +34,11 @@ def vector(rows: Sequence[tuple[dict[str, str], Sequence[float | None]]]) -> Vec
     )
 
 
-def written(value: Value, times: Sequence[int] = (T_MS,), kind: str = "instant", **rest: Any) -> Any:
-    made = Answer(value, np.array(times, np.int64), kind, ("head",), "exact", **{"ordered": True, **rest})
+def written(
+    value: Value, times: Sequence[int] = (T_MS,), kind: str = "instant", ordered: bool = True, **rest: Any
+) -> Any:
+    value = replace(value, ordered=ordered) if isinstance(value, Vector) else value
+    made = Answer(value, np.array(times, np.int64), kind, ("head",), "exact", **rest)
     return json.loads(encode.answer(made))
 
 
@@ -162,6 +167,30 @@ def test_an_instant_vector_that_was_sorted_keeps_its_order_and_a_matrix_does_not
     value = vector([({"a": "z"}, [1]), ({"a": "x"}, [2])])
     assert [row["metric"]["a"] for row in written(value)["data"]["result"]] == ["z", "x"]
     assert [row["metric"]["a"] for row in written(value, kind="range")["data"]["result"]] == ["x", "z"]
+
+
+def test_a_range_vector_is_a_matrix_of_each_series_own_samples() -> None:
+    frame = vector([({"a": "y"}, [1]), ({"a": "x"}, [1])]).frame
+    value = Matrix(frame, np.array([0, 1, 3]), np.array([1500, 1000, 2000]), np.array([0.5, 1.0, NAN]))
+    assert written(value)["data"] == {
+        "resultType": "matrix",
+        "result": [
+            {"metric": {"a": "x"}, "values": [[1, "1"], [2, "NaN"]]},
+            {"metric": {"a": "y"}, "values": [[1.5, "0.5"]]},
+        ],
+    }
+
+
+def test_large_range_vectors_are_written_in_tiles_that_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encode, "_TILE_POINTS", 3)
+    frame = vector([({"n": str(k)}, [1]) for k in range(6)]).frame
+    counts = [1, 5, 2, 0, 3, 1]
+    starts = np.concatenate(([0], np.cumsum(counts)))
+    value = Matrix(frame, starts, np.arange(12) * 1000, np.arange(12.0))
+    result = written(value)["data"]["result"]
+    assert [[float(v) for _, v in row["values"]] for row in result] == [
+        list(range(a, b)) for a, b in pairwise(starts.tolist())
+    ]
 
 
 def test_a_limit_cuts_off_series_and_says_so() -> None:

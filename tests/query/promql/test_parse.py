@@ -25,6 +25,7 @@ from precompute.evaluate.expr import (
     Range,
     Selector,
     String,
+    Subquery,
 )
 from precompute.labels import METRIC_NAME
 from query.promql.parse import parse, parse_selector, type_of
@@ -81,6 +82,14 @@ def test_it_works() -> None:
         ('sum without ("a b", a) (up)', Aggregate("sum", UP, ("a", "a b"), True)),
         ("topk(3, up)", Aggregate("topk", UP, parameter=Number(3))),
         ("up * on (a) group_right (c, b) up", Binary("*", UP, UP, False, Matching(True, ("a",), "right", ("b", "c")))),
+        ("up[5m:1m]", Subquery(UP, 300_000, 60_000)),
+        ("rate(up[5m:])", Call("rate", (Subquery(UP, 300_000),))),
+        ("up[5m:] @ end() offset -1m", Subquery(UP, 300_000, None, -60_000, "end")),
+        ("up @ 1m40s", named("up", at=100_000)),
+        ("up @ -1m", named("up", at=-60_000)),
+        ("up + fill (0) up", Binary("+", UP, UP, False, Matching(fill_left=0, fill_right=0))),
+        ("up + fill_right (1) up", Binary("+", UP, UP, False, Matching(fill_right=1))),
+        ('info(up, {a=~".*"})', Call("info", (UP, named("target_info", Matcher("a", "=~", ".*"))))),
         ("up and ignoring (a) up", Binary("and", UP, UP, False, Matching(False, ("a",)))),
     ],
 )
@@ -131,16 +140,6 @@ def test_what_is_no_promql_is_refused_with_a_reason(text: str, message: str) -> 
     with pytest.raises(BadExpression) as refused:
         parse(text)
     assert message in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "feature"),
-    [("up[5m:1m]", "a subquery"), ("rate(up[5m:])", "a subquery"), ("up + fill(0) up", "a fill modifier")],
-)
-def test_what_our_expressions_cannot_hold_is_named(text: str, feature: str) -> None:
-    with pytest.raises(Unsupported) as missing:
-        parse(text)
-    assert missing.value.feature == feature
 
 
 def test_match_takes_a_selector_and_nothing_else() -> None:
@@ -225,3 +224,23 @@ def test_what_dashboards_ask_is_read_and_reads_back_as_the_same() -> None:
 def test_no_text_ends_in_anything_but_an_expression_or_a_query_error(text: str) -> None:
     with contextlib.suppress(QueryError):
         assert isinstance(parse(text), Expr)
+
+
+@pytest.mark.parametrize(
+    ("text", "feature"),
+    [
+        ("rate(up[5m] smoothed)", "anchored and smoothed selectors"),
+        ("up </ 3", "histogram trim operators"),
+        ("up[5m * 2]", "arithmetic of durations"),
+        ("up offset (1m + 2m)", "arithmetic of durations"),
+    ],
+)
+def test_right_promql_that_the_parser_does_not_know_is_named(text: str, feature: str) -> None:
+    with pytest.raises(Unsupported) as missing:
+        parse(text)
+    assert missing.value.feature == feature
+
+
+def test_a_word_in_a_string_is_no_feature() -> None:
+    with pytest.raises(BadExpression):
+        parse('up{a="smoothed </ [1+2]"')
