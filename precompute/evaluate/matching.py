@@ -18,7 +18,7 @@ from precompute.kernels.labels import group_rows
 from precompute.labels import METRIC_NAME, Labels
 from precompute.samples import I32, I64, Bool
 
-NOT_UNIQUE = "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"
+_NOT_UNIQUE = "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"
 
 
 def signatures(matching: Matching, left: Vector, right: Vector) -> tuple[I32, I32, int]:
@@ -47,20 +47,27 @@ class Sides:
     one_signature: I32
     count: int
 
-    def checked(self, matching: Matching) -> "Sides":
-        """The same. Raises ExecutionError where a signature is not unique on the one side at a step that counts."""
+    def check(self, matching: Matching) -> None:
+        """Raises ExecutionError where a signature is not unique on a side, at a step, that must have it once."""
         if len(np.unique(self.one_signature)) < len(self.one):
             live = np.ones(self.one.present.shape[1], np.bool_) if matching.fills else self.many.present.any(axis=0)
             a, b = kernel.first_clash(self.one_signature, self.one.present & live, self.count)
             if a >= 0:
                 raise ExecutionError(_duplicates(matching, self.one.frame.labels(a), self.one.frame.labels(b)))
-        return self
+        if not matching.group and len(np.unique(self.many_signature)) < len(self.many):
+            counted = self.many.present if matching.fill_right is not None else self.many.present & self.many_met()
+            if kernel.clash(self.many_signature, counted, self.count):
+                raise ExecutionError(_NOT_UNIQUE)
 
-    def met(self) -> tuple[Bool, Bool]:
-        """At which steps each row of the many side, and each of the one side, has a partner; bool[n, s] each."""
-        many = kernel.there(self.many_signature, self.many.present, self.count)
-        one = kernel.there(self.one_signature, self.one.present, self.count)
-        return one[self.many_signature], many[self.one_signature]
+    def many_met(self) -> Bool:
+        """At which steps each row of the many side has a partner, bool[n, s]."""
+        one: Bool = kernel.there(self.one_signature, self.one.present, self.count)
+        return one[self.many_signature]
+
+    def one_met(self) -> Bool:
+        """At which steps each row of the one side has a partner, bool[n, s]."""
+        many: Bool = kernel.there(self.many_signature, self.many.present, self.count)
+        return many[self.one_signature]
 
     def pairs(self, include: tuple[str, ...], budget: Budget) -> tuple[I64, Vector, I64]:
         """Rows of the many side, and the rows of the returned vector that each is paired with.
