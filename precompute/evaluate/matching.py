@@ -49,12 +49,12 @@ class Sides:
 
     def check(self, matching: Matching) -> None:
         """Raises ExecutionError where a signature is not unique on a side, at a step, that must have it once."""
-        if len(np.unique(self.one_signature)) < len(self.one):
+        if _repeats(self.one_signature):
             live = np.ones(self.one.present.shape[1], np.bool_) if matching.fills else self.many.present.any(axis=0)
             a, b = kernel.first_clash(self.one_signature, self.one.present & live, self.count)
             if a >= 0:
                 raise ExecutionError(_duplicates(matching, self.one.frame.labels(a), self.one.frame.labels(b)))
-        if not matching.group and len(np.unique(self.many_signature)) < len(self.many):
+        if not matching.group and _repeats(self.many_signature):
             counted = self.many.present if matching.fill_right is not None else self.many.present & self.many_met()
             if kernel.clash(self.many_signature, counted, self.count):
                 raise ExecutionError(_NOT_UNIQUE)
@@ -91,6 +91,10 @@ class Sides:
             return self.one, self.one_signature
         values, present = kernel.merged(key, self.one.values, self.one.present, len(first))
         return Vector(self.one.frame.take(first), values, present, self.one.shard[first]), self.one_signature[first]
+
+
+def _repeats(signature: I32) -> bool:
+    return len(signature) > 0 and bool(np.bincount(signature).max() > 1)
 
 
 def included(frame: Frame, include: tuple[str, ...], other: Frame, rows: I64) -> Frame:
