@@ -12,7 +12,7 @@ Recognised where they show, by `KNOWN`.
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from precompute.evaluate.expr import (
     COMPARISONS,
@@ -28,7 +28,7 @@ from precompute.evaluate.expr import (
     walk,
 )
 from precompute.matchers import Condition
-from tests.differential.outcomes import Asked, Outcome
+from tests.differential.outcomes import Asked, Outcome, differences
 from tests.differential.world import Samples, World
 
 NEW_SINCE = frozenset((
@@ -109,6 +109,19 @@ def _timestamp_shift(case: Case) -> bool:
     return any(isinstance(s, Selector) and s.at is not None and s.offset_ms != 0 for s in of)
 
 
+def _named_angles(case: Case) -> bool:
+    angles = [node for node in walk(case.expr) if isinstance(node, Binary) and node.op == "atan2"]
+    return bool(angles) and not differences(case.asked, _nameless(case.ours), _nameless(case.theirs))
+
+
+def _nameless(outcome: Outcome) -> Outcome:
+    points = {
+        (tuple(label for label in labels if label[0] != "__name__"), t): value
+        for (labels, t), value in outcome.points.items()
+    }
+    return replace(outcome, points=points)
+
+
 KNOWN: dict[str, Callable[[Case], bool]] = {
     "a counter whose first sample in the window lies far behind the window's start, less than 1.1 intervals after it "
     "was zero: 2.42 extrapolates back to the zero, 3 by half an interval at most": _counter_start,
@@ -117,6 +130,7 @@ KNOWN: dict[str, Callable[[Case], bool]] = {
     "the deviation of a lone NaN or infinity is NaN in 3, 0 in 2.42": _odd_deviation,
     "predict_linear of a range fixed by @: over several steps 2.42 contradicts its own instant answers": _prediction_at,
     "a line through infinities: 3's compensated sums stay infinite, 2.42's become NaN": _infinite_fit,
+    "atan2 drops the metric's name since 3": _named_angles,
     "timestamp of a selector with @ and offset: Prometheus, 3 included, forgets the offset": _timestamp_shift,
 }
 """The reason, and what recognises a case of it."""
