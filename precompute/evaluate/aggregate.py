@@ -34,7 +34,7 @@ def aggregate(node: Aggregate, vector: Vector, parameter: F64 | None, at: Evalua
         warn_of_quantiles(_extremes(parameter), at)
     frame, group = grouping(vector.frame, node.labels, node.without).groups()
     present = joins.there(group, vector.present, len(frame))
-    values = _values(node.op, vector, group, len(frame), parameter)
+    values = _values(node.op, vector, group, len(frame), parameter, at)
     made = Vector(frame, values, present, np.zeros(len(frame), np.int32))
     return made.with_marks(_marks(vector, group, len(frame))).seen()
 
@@ -51,10 +51,18 @@ def _marks(vector: Vector, group: I32, groups: int) -> Bool:
     return marks
 
 
-def _values(op: str, vector: Vector, group: I32, groups: int, parameter: F64 | None) -> F64:
+def _quantiles(vector: Vector, group: I32, groups: int, phi: F64, at: Evaluation) -> F64:
+    out = np.full((groups, len(phi)), np.nan)
+    at.source.spread(
+        lambda begin, end: group_quantiles(vector.values, vector.present, group, phi, begin, end, out), len(phi)
+    )
+    return out
+
+
+def _values(op: str, vector: Vector, group: I32, groups: int, parameter: F64 | None, at: Evaluation) -> F64:
     if op == "quantile":
         assert parameter is not None
-        return np.asarray(group_quantiles(vector.values, vector.present, group, groups, parameter))
+        return _quantiles(vector, group, groups, parameter, at)
     statistic = STATISTICS[op]
     columns = Vectors(vector.values, vector.present, group, vector.shard, groups)
     states = {name: ACCUMULATORS[name].build(columns) for name in statistic.needs}
