@@ -124,4 +124,5 @@ class _Join:
         else:
             values = result.astype(np.float64)
         made = Vector(frame, values, present, np.zeros(len(values), np.int32))
-        return made.with_marks(np.full(len(made), self._node.bool_)).seen()
+        marked = self._node.bool_ and self._at.features.delayed_name_removal
+        return made.with_marks(np.full(len(made), marked)).seen()

@@ -170,3 +170,13 @@ def test_a_match_without_labels_to_include_makes_no_more_rows_than_it_had() -> N
     assert isinstance(made, Vector)
     assert made.values.shape == (rows, 1)
     assert np.unique(made.values).tolist() == [3.0]
+
+
+def test_a_name_that_is_included_stays() -> None:
+    many, one = vector([({"a": "x"}, [1.0])], 1), vector([({"__name__": "r", "a": "x"}, [1.0])], 1)
+    node = parse("l == bool on (a) group_left (__name__) r")
+    assert isinstance(node, Binary)
+    made = binary(node, many, one, nowhere(1))
+    assert isinstance(made, Vector)
+    assert made.drop_name is None
+    assert at_step(made, 0) == {(("__name__", "r"), ("a", "x")): 1.0}
