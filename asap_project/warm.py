@@ -6,6 +6,7 @@ that it will meet later.
 
 import struct
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import cramjam
@@ -21,6 +22,7 @@ from ingest.writer import Writer
 from precompute.aggregations import Aggregation
 from precompute.clock import ManualClock
 from precompute.compaction import worth_compacting
+from precompute.errors import ExecutionError
 from precompute.evaluate.aggregate import OPERATORS
 from precompute.evaluate.context import Features
 from precompute.evaluate.limits import Limits
@@ -42,6 +44,13 @@ _WIDTH_MS, _SERIES, _PANES = 15_000, 200, 8
 _PARAMETERS = {"quantile": "0.9, ", "limit_ratio": "0.5, ", "count_values": '"v", '} | dict.fromkeys(
     ("topk", "bottomk", "limitk"), "2, "
 )
+_TEXTS = (
+    "rate(warm[1m])", "histogram_quantile(0.9, warm)", "histogram_fraction(0, 1, warm)", "timestamp(warm)",
+    "warm * on (g) group_left () max by (g) (warm)", "warm and warm", "warm > 20 or warm", "max_over_time(warm[1m:5s])",
+    "warm[1m]", "warm / warm > 0", 'sum(warm{k=~"1.*"}) / count(warm)', "-warm", "2 * sum(rate(warm[1m]))",
+)  # fmt: skip
+_CLASHES = ("warm + on () warm", "warm + on () sum(warm)", 'label_replace(warm, "k", "", "", "")')
+"""Queries that fail, by kernels that look for why."""
 _NOW_MS = 1_700_000_000_000 // _WIDTH_MS * _WIDTH_MS
 
 
@@ -126,18 +135,13 @@ def _ask(node: Node, clock: ManualClock) -> None:
         None, source, node.engine.aggregations, node.engine.sealed_ms, options, clock,
     )  # fmt: skip
     sealed_ms = clock.now_ms() - 2 * _WIDTH_MS
-    texts = [f"{op} by (g) ({_PARAMETERS.get(op, '')}warm)" for op in sorted(OPERATORS)]
-    texts += ["rate(warm[1m])", "histogram_quantile(0.9, warm)", "histogram_fraction(0, 1, warm)", "timestamp(warm)"]
-    texts += [
-        "warm * on (g) group_left () max by (g) (warm)",
-        "warm or -warm",
-        "max_over_time(warm[1m:5s])",
-        "warm[1m]",
-    ]
-    texts += ["warm / warm > 0", 'sum(warm{k=~"1.*"}) / count(warm)', "-warm", "2 * sum(rate(warm[1m]))"]
+    texts = [f"{op} by (g) ({_PARAMETERS.get(op, '')}warm)" for op in sorted(OPERATORS)] + list(_TEXTS)
     for text in texts:
         for end_ms in (sealed_ms, sealed_ms + 1):
             _encode(engine.instant(text, end_ms, None, {}))
             if text != "warm[1m]":
                 _encode(engine.range(text, end_ms - 3 * _WIDTH_MS, end_ms, _WIDTH_MS, None, {}))
+    for text in _CLASHES:
+        with suppress(ExecutionError):
+            _encode(engine.instant(text, sealed_ms + 1, None, {}))
     SeriesQueries(node.index, node.head, MetricMetadata()).series((), *ALWAYS)

@@ -20,6 +20,9 @@ from precompute.samples import I32, Block
 _SAMPLE_BYTES = 12
 _CHUNK_BYTES = 28
 _SERIES_BYTES = 20
+_SMALL_PAGES_BYTES = 1 << 24
+"""The beginning of a column that stays in small pages, so that a small head stays small."""
+
 _SERIES_COLUMNS = (("tail", -1), ("first", -1), ("last_t", 0), ("held", 0))
 _SPARE_SAMPLES = 1 << 27
 """Arena slots beyond the limit, so that the block that passes it always fits; address space, not memory."""
@@ -137,9 +140,9 @@ def _untouched(length: int, dtype: type) -> npt.NDArray[np.generic]:
     no_reserve = 0x4000 if hasattr(mmap, "MAP_ANONYMOUS") else 0
     size = length * np.dtype(dtype).itemsize
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        # series lie far apart: with small pages most reads would first look for their page
-        pages.madvise(mmap.MADV_HUGEPAGE)
+    if hasattr(mmap, "MADV_HUGEPAGE") and size > _SMALL_PAGES_BYTES:
+        # series lie far apart: with small pages most reads of a large head would first look for their page
+        pages.madvise(mmap.MADV_HUGEPAGE, _SMALL_PAGES_BYTES)
     return np.frombuffer(pages, dtype)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from precompute.aggregations import Aggregation
 from precompute.catalog import Coverage, cover, requirement_of
-from precompute.evaluate.expr import Aggregate, Expr, Range, Selector, Subquery, children, selectors
+from precompute.evaluate.expr import Aggregate, Expr, Range, Selector, Subquery, children, selectors, walk
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,11 @@ def _walk(
         if isinstance(found, Coverage):
             covered.append(found)
             return
-        reasons.extend(f"{expr}: {reason}" for reason in found)
-        if len(selectors(expr.expr)) == 1:
-            return
+        # over another aggregation it is made from that one's groups, if they are kept
+        if not any(isinstance(node, Aggregate) for node in walk(expr.expr)):
+            reasons.extend(f"{expr}: {reason}" for reason in found)
+            if len(selectors(expr.expr)) == 1:
+                return
     if isinstance(expr, Subquery) and selectors(expr):
         reasons.append(f"{expr}: summaries are not read at the steps of a subquery")
         return

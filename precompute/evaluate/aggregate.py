@@ -33,9 +33,8 @@ def aggregate(node: Aggregate, vector: Vector, parameter: F64 | None, at: Evalua
     if parameter is not None:
         warn_of_quantiles(_extremes(parameter), at)
     frame, group = grouping(vector.frame, node.labels, node.without).groups()
-    columns = Vectors(vector.values, vector.present, group, vector.shard, len(frame))
     present = joins.there(group, vector.present, len(frame))
-    values = _values(node.op, columns, parameter)
+    values = _values(node.op, vector, group, len(frame), parameter, at)
     made = Vector(frame, values, present, np.zeros(len(frame), np.int32))
     return made.with_marks(_marks(vector, group, len(frame))).seen()
 
@@ -52,15 +51,24 @@ def _marks(vector: Vector, group: I32, groups: int) -> Bool:
     return marks
 
 
-def _values(op: str, columns: Vectors, parameter: F64 | None) -> F64:
-    values, present, group, groups = columns.values, columns.present, columns.group, columns.groups
+def _quantiles(vector: Vector, group: I32, groups: int, phi: F64, at: Evaluation) -> F64:
+    out = np.full((groups, len(phi)), np.nan)
+    at.source.spread(
+        lambda begin, end: group_quantiles(vector.values, vector.present, group, phi, begin, end, out), len(phi)
+    )
+    return out
+
+
+def _values(op: str, vector: Vector, group: I32, groups: int, parameter: F64 | None, at: Evaluation) -> F64:
     if op == "quantile":
         assert parameter is not None
-        return np.asarray(group_quantiles(values, present, group, groups, parameter))
+        return _quantiles(vector, group, groups, parameter, at)
     statistic = STATISTICS[op]
+    columns = Vectors(vector.values, vector.present, group, vector.shard, groups)
     states = {name: ACCUMULATORS[name].build(columns) for name in statistic.needs}
-    estimates = statistic.estimate(states, 0.0).reshape(columns.panes, groups).T
-    covered = statistic.covered(states).reshape(columns.panes, groups).T
+    steps = vector.values.shape[1]
+    values = statistic.estimate(states, 0.0).reshape(steps, groups).T
+    covered = statistic.covered(states).reshape(steps, groups).T
     if op == "avg" and not covered.all():
-        return np.where(covered, estimates, group_means(values, present, group, groups))
-    return np.ascontiguousarray(estimates)
+        return np.where(covered, values, group_means(vector.values, vector.present, group, groups))
+    return np.ascontiguousarray(values)

@@ -8,7 +8,7 @@ import numpy as np
 from precompute.errors import ExecutionError
 from precompute.evaluate.context import Evaluation
 from precompute.evaluate.expr import COMPARISONS, SET_OPERATORS, Binary
-from precompute.evaluate.matching import NOT_UNIQUE, Sides, included, signatures
+from precompute.evaluate.matching import Sides, included, signatures
 from precompute.evaluate.names import drop_names, unique
 from precompute.evaluate.sets import combine
 from precompute.evaluate.values import OF_THE_METRIC, Frame, Scalar, Value, Vector, joined
@@ -58,17 +58,13 @@ def _between(node: Binary, left: Vector, right: Vector, at: Evaluation) -> Vecto
         sides = Sides(right, left, right_signature, left_signature, count)
     else:
         sides = Sides(left, right, left_signature, right_signature, count)
-    many_met, one_met = sides.checked(matching).met()
-    if not matching.group:
-        counted = left.present if matching.fill_right is not None else left.present & many_met
-        if kernel.clash(sides.many_signature, counted, count):
-            raise ExecutionError(NOT_UNIQUE)
+    sides.check(matching)
     join = _Join(node, sides, at)
     parts = [join.pairs()]
     if matching.fill_right is not None:
-        parts.append(join.without_one(matching.fill_right, ~many_met))
+        parts.append(join.without_one(matching.fill_right, ~sides.many_met()))
     if matching.fill_left is not None:
-        parts.append(join.without_many(matching.fill_left, ~one_met))
+        parts.append(join.without_many(matching.fill_left, ~sides.one_met()))
     return unique(joined(parts, len(at.times)))
 
 
@@ -128,4 +124,5 @@ class _Join:
         else:
             values = result.astype(np.float64)
         made = Vector(frame, values, present, np.zeros(len(values), np.int32))
-        return made.with_marks(np.full(len(made), self._node.bool_)).seen()
+        marked = self._node.bool_ and self._at.features.delayed_name_removal
+        return made.with_marks(np.full(len(made), marked)).seen()

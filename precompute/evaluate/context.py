@@ -61,6 +61,12 @@ class Features:
 class Source(Protocol):
     """Where selectors are read from. Rows come in order of shard and label hash, none without a value."""
 
+    def spread(self, work: Callable[[int, int], None], count: int) -> None:
+        """Does `work(begin, end)` for stretches of range(count), on as many threads as are allowed; returns when done.
+
+        Never to be called inside of such work.
+        """
+
     def series(self, selector: Selector, budget: Budget) -> int:
         """How many series the selector may have, whatever the times."""
 

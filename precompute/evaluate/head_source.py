@@ -35,6 +35,11 @@ class HeadSource:
         self.head, self.index = head, index
         self._threads, self._pool = threads, pool
 
+    def spread(self, work: Callable[[int, int], None], count: int) -> None:
+        """`work(begin, end)` for stretches of range(count), one a thread."""
+        each = max(1, -(-count // self._threads))
+        self._each(work, [(begin, min(begin + each, count)) for begin in range(0, count, each)])
+
     def series(self, selector: Selector, budget: Budget) -> int:
         """How many series the selector has, now."""
         return len(self.index.select(selector.matchers, *self.head.known(), budget.check_time))
@@ -125,9 +130,12 @@ class HeadSource:
         rows = max(1, _TILE_CELLS // max(1, out.shape[1]))
         rows = min(rows, _MOST_AT_ONCE, max(256, -(-len(out) // self._threads)))
         tiles = [(first, min(first + rows, len(out))) for first in range(0, len(out), rows)]
-        if self._pool is None or len(tiles) < 2:
-            for first, last in tiles:
-                tile(first, last)
+        self._each(tile, tiles)
+
+    def _each(self, work: Callable[[int, int], None], stretches: list[tuple[int, int]]) -> None:
+        if self._pool is None or len(stretches) < 2:
+            for begin, end in stretches:
+                work(begin, end)
         else:
-            for done in [self._pool.submit(tile, *bounds) for bounds in tiles]:
+            for done in [self._pool.submit(work, *bounds) for bounds in stretches]:
                 done.result()

@@ -18,7 +18,7 @@ from precompute.kernels.labels import group_rows
 from precompute.labels import METRIC_NAME, Labels
 from precompute.samples import I32, I64, Bool
 
-NOT_UNIQUE = "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"
+_NOT_UNIQUE = "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"
 
 
 def signatures(matching: Matching, left: Vector, right: Vector) -> tuple[I32, I32, int]:
@@ -47,20 +47,27 @@ class Sides:
     one_signature: I32
     count: int
 
-    def checked(self, matching: Matching) -> "Sides":
-        """The same. Raises ExecutionError where a signature is not unique on the one side at a step that counts."""
-        if len(np.unique(self.one_signature)) < len(self.one):
+    def check(self, matching: Matching) -> None:
+        """Raises ExecutionError where a signature is not unique on a side, at a step, that must have it once."""
+        if _repeats(self.one_signature):
             live = np.ones(self.one.present.shape[1], np.bool_) if matching.fills else self.many.present.any(axis=0)
             a, b = kernel.first_clash(self.one_signature, self.one.present & live, self.count)
             if a >= 0:
                 raise ExecutionError(_duplicates(matching, self.one.frame.labels(a), self.one.frame.labels(b)))
-        return self
+        if not matching.group and _repeats(self.many_signature):
+            counted = self.many.present if matching.fill_right is not None else self.many.present & self.many_met()
+            if kernel.clash(self.many_signature, counted, self.count):
+                raise ExecutionError(_NOT_UNIQUE)
 
-    def met(self) -> tuple[Bool, Bool]:
-        """At which steps each row of the many side, and each of the one side, has a partner; bool[n, s] each."""
-        many = kernel.there(self.many_signature, self.many.present, self.count)
-        one = kernel.there(self.one_signature, self.one.present, self.count)
-        return one[self.many_signature], many[self.one_signature]
+    def many_met(self) -> Bool:
+        """At which steps each row of the many side has a partner, bool[n, s]."""
+        one: Bool = kernel.there(self.one_signature, self.one.present, self.count)
+        return one[self.many_signature]
+
+    def one_met(self) -> Bool:
+        """At which steps each row of the one side has a partner, bool[n, s]."""
+        many: Bool = kernel.there(self.many_signature, self.many.present, self.count)
+        return many[self.one_signature]
 
     def pairs(self, include: tuple[str, ...], budget: Budget) -> tuple[I64, Vector, I64]:
         """Rows of the many side, and the rows of the returned vector that each is paired with.
@@ -84,6 +91,10 @@ class Sides:
             return self.one, self.one_signature
         values, present = kernel.merged(key, self.one.values, self.one.present, len(first))
         return Vector(self.one.frame.take(first), values, present, self.one.shard[first]), self.one_signature[first]
+
+
+def _repeats(signature: I32) -> bool:
+    return len(signature) > 0 and bool(np.bincount(signature).max() > 1)
 
 
 def included(frame: Frame, include: tuple[str, ...], other: Frame, rows: I64) -> Frame:

@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 from precompute.evaluate.values import Frame
+from precompute.kernels.labels import distinct
 from precompute.samples import I64
 
 _RUN = re.compile(r"[0-9]+")
@@ -18,11 +19,11 @@ def label_order(frame: Frame) -> I64:
         return np.arange(len(frame))
     columns = sorted(range(len(frame.names)), key=frame.names.__getitem__)
     codes = frame.codes[:, columns]
-    used, place = np.unique(codes, return_inverse=True)
+    used, place = distinct(codes)
     texts = frame.symbols.texts(used.tolist())
     rank = np.empty(len(used), np.int64)
     rank[np.array(sorted(range(len(used)), key=texts.__getitem__), np.int64)] = np.arange(len(used))
-    ranks = rank[place.reshape(codes.shape)]
+    ranks = rank[place]
     # where a label is absent the row goes on with a later name, which is more than any value, or ends, which is less
     absent = codes == 0
     goes_on = np.logical_or.accumulate(~absent[:, ::-1], axis=1)[:, ::-1]

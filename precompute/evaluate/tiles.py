@@ -25,13 +25,14 @@ _FOLDED = frozenset((*STATISTICS, "count_values"))
 def tiles(node: Aggregate, at: Evaluation) -> Iterator[tuple[Bool, Evaluation]]:
     """The steps in stretches, each as bool[s] and as an evaluation of its own; one that is whole where that fits."""
     steps = len(at.times)
-    each = _steps_at_once(node, at)
-    if each >= steps:
+    count = -(-steps // _steps_at_once(node, at)) if steps else 1
+    if count == 1:
         yield np.ones(steps, np.bool_), at
         return
-    for first in range(0, steps, each):
+    # alike in length: none is an instant query, in which sort would order the rows
+    for places in np.array_split(np.arange(steps), count):
         which = np.zeros(steps, np.bool_)
-        which[first : first + each] = True
+        which[places] = True
         yield which, replace(at, times=at.times[which])
 
 

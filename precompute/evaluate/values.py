@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from precompute.kernels.labels import group_rows
+from precompute.kernels.labels import distinct, group_rows
 from precompute.labels import METRIC_NAME, Labels
 from precompute.runs import SymbolTable
 from precompute.samples import F64, I32, I64, Bool
@@ -59,7 +59,7 @@ class Frame:
                 codes[:, k] = own[name]
         if symbols is self.symbols:
             return codes
-        used, place = np.unique(codes, return_inverse=True)
+        used, place = distinct(codes)
         return symbols.intern_texts(self.symbols.texts(used.tolist()))[place].reshape(codes.shape)
 
     def groups(self) -> tuple["Frame", I32]:
@@ -73,11 +73,11 @@ class Frame:
 
     def key_order(self) -> I64:
         """Row numbers in order of the texts of their labels, first name first."""
-        used = np.unique(self.codes)
+        used, place = distinct(self.codes)
         texts = self.symbols.texts(used.tolist())
         ranks = np.empty(len(used), np.int32)
         ranks[sorted(range(len(used)), key=texts.__getitem__)] = np.arange(len(used), dtype=np.int32)
-        ranked = ranks[np.searchsorted(used, self.codes)]
+        ranked = ranks[place]
         if not self.names:
             return np.arange(len(self))
         return np.lexsort(ranked.T[::-1])

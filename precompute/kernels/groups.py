@@ -11,16 +11,15 @@ _STEPS = 8
 
 
 @kernel
-def group_quantiles(values, present, group, groups, phi):
-    """Exact φ-quantiles as PromQL takes them: float64[groups, s]; NaN for a group without values.
+def group_quantiles(values, present, group, phi, begin, end, out):
+    """Exact φ-quantiles as PromQL takes them, of steps begin to end - 1, put into out float64[groups, s].
 
-    values float64[n, s], present bool[n, s], group int32[n], phi float64[s]
+    values float64[n, s], present bool[n, s], group int32[n], phi float64[s]; a group without values is left as it is
     """
-    n, steps = values.shape
-    out = np.full((groups, steps), np.nan)
+    n, groups = len(group), len(out)
     gathered = np.empty((_STEPS, n), np.float64)
-    for first in range(0, steps, _STEPS):
-        last = min(steps, first + _STEPS)
+    for first in range(begin, end, _STEPS):
+        last = min(end, first + _STEPS)
         starts = _gather(values, present, group, groups, first, last, gathered)
         for s in range(first, last):
             for g in range(groups):

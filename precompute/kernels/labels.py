@@ -3,6 +3,9 @@
 import numpy as np
 
 from precompute.kernels import bare, kernel
+from precompute.samples import I32
+
+_FAR_APART = 64
 
 
 @kernel
@@ -68,3 +71,37 @@ def group_rows(codes):
                 break
             slot = (slot + np.uint64(1)) & mask
     return group, first[:groups].copy()
+
+
+def distinct(codes: I32) -> tuple[I32, I32]:
+    """The different codes, int32[u] ascending, and the place among them of each, of the shape of `codes`.
+
+    As np.unique with its inverse, but without sorting where the codes, numbers from 0 on, are not far apart.
+    """
+    flat = np.ascontiguousarray(codes).ravel()
+    if len(flat) and flat.max() < _FAR_APART * len(flat):
+        used, place = _distinct(flat)
+    else:
+        used, place = np.unique(flat, return_inverse=True)
+    return used, place.reshape(codes.shape)
+
+
+@kernel
+def _distinct(codes):
+    most = codes[0]
+    for k in range(len(codes)):
+        most = max(most, codes[k])
+    number = np.full(most + 1, -1, np.int32)
+    for k in range(len(codes)):
+        number[codes[k]] = 0
+    count = 0
+    for code in range(most + 1):
+        if number[code] == 0:
+            number[code] = count
+            count += 1
+    used = np.empty(count, np.int32)
+    place = np.empty(len(codes), np.int32)
+    for k in range(len(codes)):
+        place[k] = number[codes[k]]
+        used[place[k]] = codes[k]
+    return used, place

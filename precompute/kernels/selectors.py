@@ -84,7 +84,17 @@ def range_values(h, sids, rows, times, range_ms, function, parameters, out, pres
     scratch = np.empty(size, np.float64)
     for i in range(len(sids)):
         n = _drop_stale(t_ms, values, collect(h, sids[i], times[0] - range_ms, times[-1], t_ms, values))
-        _windows(t_ms, values, n, times, range_ms, function, parameters, scratch, out[rows[i]], present[rows[i]])
+        if len(times) == 1 and n > 0:
+            # the whole of what was collected is the window
+            found, value = window_value(
+                function, t_ms, values, 0, n, times[0], range_ms, parameters[0, 0], parameters[1, 0], scratch
+            )
+            present[rows[i], 0] = found
+            out[rows[i], 0] = value
+        elif n > 0:
+            _windows(
+                t_ms, values, n, times, range_ms, function, parameters, scratch, out[rows[i]], present[rows[i]]
+            )
 
 
 @kernel
@@ -108,12 +118,9 @@ def column_values(column_ms, columns, held, times, range_ms, function, parameter
 
 @kernel
 def _windows(t_ms, values, n, times, range_ms, function, parameters, scratch, out, present):
-    """One series' windows `(time - range, time]` over its n samples; out float64[s], present bool[s].
-
-    No sample is after the last time.
-    """
+    """One series' windows `(time - range, time]` over its n samples; out float64[s], present bool[s]."""
     lo = 0
-    hi = n if len(times) == 1 else 0
+    hi = 0
     for step in range(len(times)):
         while hi < n and t_ms[hi] <= times[step]:
             hi += 1

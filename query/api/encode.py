@@ -7,6 +7,7 @@ import orjson
 
 from precompute.evaluate.order import label_order
 from precompute.evaluate.values import Frame, Matrix, Scalar, Text, Value, Vector
+from precompute.kernels.labels import distinct
 from precompute.runs import SymbolTable
 from precompute.samples import I32, I64, U8
 from query.answers import Answer
@@ -123,9 +124,9 @@ class _Texts:
     def __init__(self, frame: Frame) -> None:
         columns = sorted(range(len(frame.names)), key=frame.names.__getitem__)
         symbols = np.ascontiguousarray(frame.codes[:, columns])
-        used, place = np.unique(symbols, return_inverse=True)
+        used, place = distinct(symbols)
         absent = len(used) > 0 and used[0] == 0
-        self.codes: I32 = (place.reshape(symbols.shape) - absent).astype(np.int32)
+        self.codes: I32 = (place - absent).astype(np.int32)
         self.names = arena(orjson.dumps(frame.names[k]) + b":" for k in columns)
         self.values = arena(map(orjson.dumps, frame.symbols.texts(used[int(absent) :].tolist())))
 

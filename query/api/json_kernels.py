@@ -17,10 +17,11 @@ _QUOTE, _COMMA, _DOT, _MINUS, _ZERO = 34, 44, 46, 45, 48
 @kernel
 def copy(out, at, bytes_, first, last):
     """bytes_[first:last]."""
-    for k in range(first, last):
-        out[at] = bytes_[k]
-        at += 1
-    return at
+    source = bytes_[first:last]
+    target = out[at : at + len(source)]
+    for k in range(len(source)):
+        target[k] = source[k]
+    return at + len(source)
 
 
 @kernel

@@ -8,6 +8,7 @@ import promql_parser as parser
 from precompute.errors import BadExpression, ExecutionError, QueryError, Unsupported
 from precompute.evaluate.expr import (
     COMPARISONS,
+    SET_OPERATORS,
     Aggregate,
     Binary,
     Call,
@@ -118,8 +119,8 @@ class _Converter:
             raise BadExpression('parse error: unexpected "or" in label matching, expected "," or "}"')
         matchers = [self._matcher(m) for m in node.matchers.matchers]
         if node.name:
-            if any(m.name == METRIC_NAME for m in matchers):
-                raise BadExpression(f'parse error: metric name must not be set twice: "{node.name}"')
+            if twice := [m.value for m in matchers if m.name == METRIC_NAME]:
+                raise BadExpression(f'parse error: metric name must not be set twice: "{node.name}" or "{twice[0]}"')
             matchers.append(Matcher(METRIC_NAME, "=", node.name))
         # every condition is built: this is also where a wrong regular expression is found
         empty = [Condition(m).accepts("") for m in matchers]
@@ -193,6 +194,11 @@ class _Converter:
         if modifier is None:
             return Binary(op, left, right)
         between_vectors = type_of(left) == type_of(right) == "vector"
+        if (modifier.fill_values.lhs, modifier.fill_values.rhs) != (None, None):
+            if not between_vectors:
+                raise BadExpression("parse error: filling in missing series only allowed between instant vectors")
+            if op in SET_OPERATORS:
+                raise BadExpression("parse error: filling in missing series not allowed for set operators")
         matching = self._matching(modifier) if between_vectors else Matching()
         return Binary(op, left, right, modifier.return_bool and op in COMPARISONS, matching)
 

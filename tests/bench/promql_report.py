@@ -51,7 +51,7 @@ def section(results: Results) -> str:
     )
     systems = [f"- {one.title} {one.version}; {one.options}" for one in results.outcomes]
     lines = [f"## Scale {results.scale}\n", size, *systems, "", _times(results), _ratios(results), _agreement(results)]
-    return "\n".join(line for line in lines if line is not None)
+    return "\n".join(lines)
 
 
 def _times(results: Results) -> str:

@@ -12,7 +12,7 @@ Recognised where they show, by `KNOWN`.
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from precompute.evaluate.expr import (
     COMPARISONS,
@@ -21,6 +21,7 @@ from precompute.evaluate.expr import (
     Call,
     Expr,
     Negate,
+    Number,
     Range,
     Selector,
     Subquery,
@@ -28,7 +29,7 @@ from precompute.evaluate.expr import (
     walk,
 )
 from precompute.matchers import Condition
-from tests.differential.outcomes import Asked, Outcome
+from tests.differential.outcomes import Asked, Outcome, differences, near
 from tests.differential.world import Samples, World
 
 NEW_SINCE = frozenset((
@@ -76,22 +77,31 @@ def _filtered_matches(case: Case) -> bool:
     return not case.theirs.error and case.ours.detail.startswith("multiple matches for labels") and any(filters)
 
 
-def _merged_negations(case: Case) -> bool:
-    negations = (node for node in walk(case.expr) if isinstance(node, Negate))
-    return not case.ours.error and "same labelset" in case.theirs.detail and any(negations)
+def _merged_rows(case: Case) -> bool:
+    merging = (node for node in walk(case.expr) if isinstance(node, (Negate, Range, Subquery)))
+    return not case.ours.error and "same labelset" in case.theirs.detail and any(merging)
 
 
 def _odd_deviation(case: Case) -> bool:
     if not isinstance(case.expr, Aggregate) or case.expr.op not in ("stddev", "stdvar"):
         return False
     ours, theirs = case.ours.points, case.theirs.points
-    unlike = [key for key in ours if ours[key] != theirs.get(key) and not math.isnan(theirs.get(key, 0.0))]
-    return ours.keys() == theirs.keys() and all(math.isnan(ours[k]) and theirs[k] == 0 for k in unlike)
+    return ours.keys() == theirs.keys() and all(
+        near(ours[key], theirs[key]) or (math.isnan(ours[key]) and theirs[key] == 0) for key in ours
+    )
 
 
 def _prediction_at(case: Case) -> bool:
     over_steps = case.asked.step_ms > 0 or any(isinstance(node, Subquery) for node in walk(case.expr))
     return over_steps and any(_fixed(call.args[0]) for call in case.calls("predict_linear"))
+
+
+def _parameter_at(case: Case) -> bool:
+    return any(
+        isinstance(node, Aggregate) and node.parameter is not None and not isinstance(node.parameter, Number)
+        and any(_fixed(inner) for inner in walk(node.expr))
+        for node in walk(case.expr)
+    )  # fmt: skip
 
 
 def _fixed(ranged: Expr) -> bool:
@@ -109,14 +119,30 @@ def _timestamp_shift(case: Case) -> bool:
     return any(isinstance(s, Selector) and s.at is not None and s.offset_ms != 0 for s in of)
 
 
+def _named_angles(case: Case) -> bool:
+    angles = [node for node in walk(case.expr) if isinstance(node, Binary) and node.op == "atan2"]
+    return bool(angles) and not differences(case.asked, _nameless(case.ours), _nameless(case.theirs))
+
+
+def _nameless(outcome: Outcome) -> Outcome:
+    points = {
+        (tuple(label for label in labels if label[0] != "__name__"), t): value
+        for (labels, t), value in outcome.points.items()
+    }
+    return replace(outcome, points=points)
+
+
 KNOWN: dict[str, Callable[[Case], bool]] = {
     "a counter whose first sample in the window lies far behind the window's start, less than 1.1 intervals after it "
     "was zero: 2.42 extrapolates back to the zero, 3 by half an interval at most": _counter_start,
     "rows that a filtering comparison leaves out count as matches in 3 alone": _filtered_matches,
-    "unary minus joins rows that are never there at the same time; 2.42 calls them duplicates": _merged_negations,
+    "unary minus, in 3, and functions of ranges, here alone, join rows that without their names are equal but never "
+    "there at the same time, as all other functions do; else they are called duplicates": _merged_rows,
+    "a changing parameter of an aggregation of what @ fixes: Prometheus, 3 included, keeps its first": _parameter_at,
     "the deviation of a lone NaN or infinity is NaN in 3, 0 in 2.42": _odd_deviation,
     "predict_linear of a range fixed by @: over several steps 2.42 contradicts its own instant answers": _prediction_at,
     "a line through infinities: 3's compensated sums stay infinite, 2.42's become NaN": _infinite_fit,
+    "atan2 drops the metric's name since 3": _named_angles,
     "timestamp of a selector with @ and offset: Prometheus, 3 included, forgets the offset": _timestamp_shift,
 }
 """The reason, and what recognises a case of it."""

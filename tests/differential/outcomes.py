@@ -86,7 +86,7 @@ def _unlike(ours: Mapping[tuple[Labels, int], float], theirs: Mapping[tuple[Labe
     return found + [
         f"{key}: {ours[key]!r} here, {theirs[key]!r} there"
         for key in sorted(ours.keys() & theirs.keys())
-        if not _near(ours[key], theirs[key])
+        if not near(ours[key], theirs[key])
     ]
 
 
@@ -111,8 +111,9 @@ def _by_time(points: Mapping[tuple[Labels, int], float]) -> defaultdict[int, lis
 
 def _alike(ours: Iterable[float], theirs: Iterable[float]) -> bool:
     ours, theirs = list(ours), list(theirs)
-    return len(ours) == len(theirs) and all(map(_near, ours, theirs))
+    return len(ours) == len(theirs) and all(map(near, ours, theirs))
 
 
-def _near(a: float, b: float) -> bool:
+def near(a: float, b: float) -> bool:
+    """Whether two values are equal up to rounding; NaN equals NaN."""
     return math.isclose(a, b, rel_tol=RELATIVE, abs_tol=ABSOLUTE) or (math.isnan(a) and math.isnan(b))

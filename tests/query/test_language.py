@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from precompute.errors import BadExpression, QueryError
+from precompute.errors import BadExpression, QueryError, Unsupported
 from query.answers import Answer, Forwarded
 from query.api import encode
 from query.promql.parse import parse
@@ -137,3 +137,26 @@ def test_a_subquery_reaches_as_far_back_as_its_inside_does() -> None:
 def test_a_clash_of_labels_is_an_execution_error(node: Served) -> None:
     with pytest.raises(QueryError, match="many-to-many matching not allowed"):
         body(node, "up + on () up")
+
+
+@pytest.mark.parametrize("text", ["latency", '{__name__=~"lat.*"}', 'sum({job="a"})', "max_over_time(latency[1m:])"])
+def test_what_may_select_a_native_histogram_is_refused_by_name(node: Served, text: str) -> None:
+    node.node.intake.note_histograms({"latency"})
+    with pytest.raises(QueryError, match="latency has native histogram samples"):
+        body(node, text)
+
+
+def test_what_cannot_select_a_native_histogram_is_answered(node: Served) -> None:
+    node.node.intake.note_histograms({"latency"})
+    assert jobs(node, '{__name__=~"u.*"}') == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("text", ["rate(up[1m] smoothed)", "up[1m + 1m]", "start_timestamp(up)"])
+def test_what_is_missing_is_named_here_and_asked_of_an_upstream(node: Served, tmp_path: Path, text: str) -> None:
+    with pytest.raises(Unsupported):
+        body(node, text)
+    with serving() as behind, served(tmp_path / "proxy", prometheus_server=behind.url) as other:
+        behind.reply = answering(200, b"theirs")
+        assert isinstance(other.parts.engine.instant(text, NOW_MS, None, {}), Forwarded)
+        assert other.parts.upstream is not None
+        other.parts.upstream.close()

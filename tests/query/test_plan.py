@@ -66,7 +66,16 @@ def test_what_is_covered_is_listed_though_the_rest_is_not() -> None:
 RATES = Aggregation(parse("rate(x_total[5m])"), ("job",), False, tuple(ACCUMULATORS), 15_000, 300_000, 3_600_000)
 
 
-@pytest.mark.parametrize("text", ["sum(rate(x_total[5m]))", "abs(sum by (job) (rate(x_total[5m]))) * time()"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sum(rate(x_total[5m]))",
+        "abs(sum by (job) (rate(x_total[5m]))) * time()",
+        "topk(2, sum by (job) (rate(x_total[5m])))",
+        'count_values("v", sum by (job) (rate(x_total[5m])))',
+        "max(sum by (job) (rate(x_total[5m])) / on (job) count by (job) (rate(x_total[5m])))",
+    ],
+)
 def test_a_query_of_kept_parts_comes_from_summaries(text: str) -> None:
     assert plan(parse(text), (RATES,), 300_000).from_summaries
 
@@ -79,6 +88,9 @@ def test_a_query_of_kept_parts_comes_from_summaries(text: str) -> None:
         "info(sum by (job) (rate(x_total[5m])))",
         "sum(absent(rate(x_total[5m])))",
         "timestamp(x_total)",
+        "topk(2, rate(x_total[5m]))",
+        "topk(2, sum by (instance) (rate(x_total[5m])))",
+        "max(sum by (job) (rate(x_total[5m])) / on (job) group_left () x_total)",
     ],
 )
 def test_what_looks_elsewhere_does_not(text: str) -> None:

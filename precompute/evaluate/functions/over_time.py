@@ -13,6 +13,7 @@ from precompute.evaluate.functions.numbers import go_f
 from precompute.evaluate.names import drop_names
 from precompute.evaluate.ranges import over_range, window_ends
 from precompute.evaluate.values import Value, Vector
+from precompute.kernels.labels import distinct
 from precompute.labels import METRIC_NAME
 from precompute.samples import F64, Bool
 
@@ -55,7 +56,7 @@ def _note_counter(name: str, at: Evaluation) -> None:
 def _names(vector: Vector) -> list[str]:
     """The metric names of the rows, sorted."""
     codes = vector.frame.spread((METRIC_NAME,), vector.frame.symbols)
-    return sorted(filter(None, vector.frame.symbols.texts(np.unique(codes).tolist())))
+    return sorted(filter(None, vector.frame.symbols.texts(distinct(codes)[0].tolist())))
 
 
 def _quantile_over_time(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:

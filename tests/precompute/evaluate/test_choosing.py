@@ -1,6 +1,7 @@
 """What chooses and counts rows, against slow readings of the rules (prometheus/promql/engine.go, aggregationK)."""
 
 import math
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -20,9 +21,7 @@ STEPS = 3
 
 def evaluated(text: str, given: Vector) -> Vector:
     """The expression, whose operand `m` is this vector."""
-    at = nowhere(STEPS)
-    object.__setattr__(at, "known", {parse("m"): given})
-    made = evaluate(parse(text), at)
+    made = evaluate(parse(text), replace(nowhere(STEPS), known={parse("m"): given}))
     assert isinstance(made, Vector)
     return made
 

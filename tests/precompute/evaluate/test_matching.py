@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
 
+from precompute.clock import ManualClock
 from precompute.errors import ExecutionError, LimitExceeded
 from precompute.evaluate.binary import binary
 from precompute.evaluate.expr import Binary, Matching
@@ -153,10 +155,9 @@ def test_a_cross_product_is_refused_before_it_is_made() -> None:
     one = vector([({"b": str(k)}, [1.0 if k == 0 else None]) for k in range(rows)], 1)
     node = parse("l * on () group_left (b) r")
     assert isinstance(node, Binary)
-    at = nowhere(1)
-    object.__setattr__(at, "budget", Budget(Limits(max_matrix_bytes=1 << 20), at.budget._clock, 60_000))
+    small = Budget(Limits(max_matrix_bytes=1 << 20), ManualClock(), 60_000)
     with pytest.raises(LimitExceeded):
-        binary(node, many, one, at)
+        binary(node, many, one, replace(nowhere(1), budget=small))
 
 
 def test_a_match_without_labels_to_include_makes_no_more_rows_than_it_had() -> None:
@@ -169,3 +170,13 @@ def test_a_match_without_labels_to_include_makes_no_more_rows_than_it_had() -> N
     assert isinstance(made, Vector)
     assert made.values.shape == (rows, 1)
     assert np.unique(made.values).tolist() == [3.0]
+
+
+def test_a_name_that_is_included_stays() -> None:
+    many, one = vector([({"a": "x"}, [1.0])], 1), vector([({"__name__": "r", "a": "x"}, [1.0])], 1)
+    node = parse("l == bool on (a) group_left (__name__) r")
+    assert isinstance(node, Binary)
+    made = binary(node, many, one, nowhere(1))
+    assert isinstance(made, Vector)
+    assert made.drop_name is None
+    assert at_step(made, 0) == {(("__name__", "r"), ("a", "x")): 1.0}

@@ -1,5 +1,6 @@
 """Aggregations in tiles of steps: the same to the bit as all at once, in bounded memory."""
 
+from itertools import chain
 from random import Random
 
 import numpy as np
@@ -9,6 +10,7 @@ from precompute.clock import ManualClock
 from precompute.evaluate import tiles
 from precompute.evaluate.context import Evaluation
 from precompute.evaluate.evaluator import evaluate
+from precompute.evaluate.expr import Aggregate
 from precompute.evaluate.head_source import HeadSource
 from precompute.evaluate.limits import Budget, Limits
 from precompute.evaluate.values import Vector
@@ -54,6 +56,18 @@ def test_tiles_change_no_bit(source: HeadSource, text: str, monkeypatch: pytest.
     monkeypatch.setattr(tiles, "TILE_CELLS", 1)
     tiled = evaluated(source, text)
     assert bits(whole) == bits(tiled)
+
+
+def test_no_stretch_is_a_single_step(source: HeadSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "TILE_CELLS", 1)
+    node = parse("sum(sort(g))")
+    assert isinstance(node, Aggregate)
+    for steps in range(9, 200):
+        times = np.arange(steps, dtype=np.int64) * 1000
+        at = Evaluation(source, times, 300_000, Budget(Limits(), ManualClock(), 60_000), 0, int(times[-1]))
+        stretches = [here.times.tolist() for _, here in tiles.tiles(node, at)]
+        assert list(chain(*stretches)) == times.tolist()
+        assert 1 < min(map(len, stretches)) <= max(map(len, stretches)) <= 8
 
 
 def test_an_aggregation_needs_no_room_for_all_steps_at_once(
