@@ -3,7 +3,7 @@
 import numpy as np
 
 from ingest.decoders.remote_write import decode
-from ingest.kernels.labels import metric_names
+from ingest.kernels.labels import has_name, metric_names
 from ingest.limits import LabelLimits, scan
 
 _LABELS = b"\x0a\x06\x0a\x01a\x12\x01b"
@@ -14,5 +14,6 @@ _REQUEST = b"\x0a" + bytes([len(_SERIES)]) + _SERIES + b"\x1a\x03\x12\x01a"
 def warm() -> None:
     """Compile, or load from numba's cache, every kernel that a request needs."""
     columns = decode(np.frombuffer(bytearray(_REQUEST), np.uint8))
-    scan(columns.buf, columns.label_start, columns.label_length, LabelLimits())
+    found = scan(columns.buf, columns.label_start, columns.label_length, LabelLimits())
+    has_name(columns.buf, found.first, found.spans, np.frombuffer(b"replica", np.uint8))
     metric_names(columns.buf, columns.label_start, columns.label_length)

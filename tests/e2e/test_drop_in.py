@@ -62,7 +62,7 @@ def test_each_time_is_answered_by_the_first_tier_that_has_all_of_it(
                 assert same_as_upstream(both, QUERY, before_ms) == "upstream"
                 wait_for(both, began_ms + 4000)
                 assert same_as_upstream(both, QUERY, began_ms + 4001) == "head"
-                assert same_as_upstream(both, "topk(2, up)", began_ms + 4001) == "upstream"
+                assert same_as_upstream(both, "topk(2, up)", began_ms + 4001) == "head"
                 assert same_as_upstream(both, "prometheus_tsdb_head_series_not_there", began_ms + 4001) == "upstream"
                 assert tier(await_tier(asap, QUERY, (began_ms + 4000) // 1000 * 1000)) == "summary"
                 mixed = ranged(asap, QUERY, (began_ms + 4000) // 1000 * 1000, now_ms() // 1000 * 1000 + 1000, 1000)

@@ -10,14 +10,18 @@ import numpy as np
 from precompute.aggregations import Aggregation
 from precompute.clock import ManualClock
 from precompute.engines.minibatch import EngineLimits, MiniBatchEngine
+from precompute.evaluate.context import Evaluation
+from precompute.evaluate.evaluator import result
+from precompute.evaluate.expr import Expr
 from precompute.evaluate.head_source import HeadSource
-from precompute.evaluate.limits import Limits
+from precompute.evaluate.limits import Budget, Limits
+from precompute.evaluate.values import Value
 from precompute.head import Head
 from precompute.intake import Admission, Intake, IntakeLimits
 from precompute.labels import Labels, SeriesTable
 from precompute.log.files import FileSampleLog
 from precompute.progress_file import ProgressFile, open_progress
-from precompute.samples import Block
+from precompute.samples import I64, Block
 from precompute.selection import Index
 from precompute.sinks import DirectSink
 from precompute.stores.base import SummaryStore
@@ -92,12 +96,17 @@ class Core:
         self.intake.open()
         self.summary_tier = SummaryTier(self.engine, lambda: self.intake.progress.holes, self.has_upstream)
         self.head_tier = HeadTier(
-            self.source, self.head, lambda: self.intake.progress, self.clock, self.head_retention_ms, self.has_upstream
+            self.head, lambda: self.intake.progress, self.clock, self.head_retention_ms, self.has_upstream
         )
         self.queries = QueryEngine(
             self.summary_tier, self.head_tier, self.upstream, self.source, self.aggregations, self.engine.sealed_ms,
             EngineOptions(LOOKBACK_MS, 120_000, 100, Limits(), WIDTH_MS, self.nearest), self.clock,
         )  # fmt: skip
+
+    def evaluate(self, expr: Expr, times: I64) -> Value:
+        """The exact value of an expression over the samples held."""
+        budget = Budget(Limits(), self.clock, 60_000)
+        return result(expr, Evaluation(self.source, times, LOOKBACK_MS, budget, int(times[0]), int(times[-1])))
 
     def reopened(self, aggregations: Sequence[Aggregation] | None = None) -> "Core":
         """After a kill: nothing more is written, and the operating system closes the files."""
