@@ -124,6 +124,11 @@ def _named_angles(case: Case) -> bool:
     return bool(angles) and not differences(case.asked, _nameless(case.ours), _nameless(case.theirs))
 
 
+def _signed_zero(case: Case) -> bool:
+    sums = [node for node in walk(case.expr) if isinstance(node, Aggregate) and node.op in ("sum", "avg")]
+    return bool(sums) and any(value == "-0" for labels, _ in case.theirs.points for _, value in labels)
+
+
 def _nameless(outcome: Outcome) -> Outcome:
     points = {
         (tuple(label for label in labels if label[0] != "__name__"), t): value
@@ -143,6 +148,7 @@ KNOWN: dict[str, Callable[[Case], bool]] = {
     "predict_linear of a range fixed by @: over several steps 2.42 contradicts its own instant answers": _prediction_at,
     "a line through infinities: 3's compensated sums stay infinite, 2.42's become NaN": _infinite_fit,
     "atan2 drops the metric's name since 3": _named_angles,
+    "a sum of nothing but -0 is 0 since 3, which shows in the labels of count_values": _signed_zero,
     "timestamp of a selector with @ and offset: Prometheus, 3 included, forgets the offset": _timestamp_shift,
 }
 """The reason, and what recognises a case of it."""
