@@ -130,7 +130,7 @@ def _ask(node: Node, clock: ManualClock) -> None:
         300_000, 600_000, 100, Limits(), _WIDTH_MS, False, features=Features(experimental_functions=True)
     )
     engine = QueryEngine(
-        SummaryTier(node.engine, lambda: (), False),
+        SummaryTier(node.engine, node.progress, False),
         HeadTier(node.head, node.progress, clock, 3_600_000, False),
         None, source, node.engine.aggregations, node.engine.sealed_ms, options, clock,
     )  # fmt: skip

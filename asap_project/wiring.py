@@ -186,7 +186,7 @@ def query_engine(config: Config, node: Node, upstream: Upstream | None) -> Query
     options, clock = config.query_engine, node.clock
     source = node.source(options.threads)
     head = HeadTier(node.head, node.progress, clock, config.head.retention, upstream is not None)
-    summary = SummaryTier(node.engine, lambda: node.progress().holes, upstream is not None)
+    summary = SummaryTier(node.engine, node.progress, upstream is not None)
     engine_options = EngineOptions(
         options.lookback_delta, options.timeout, options.max_depth, Limits(options.max_samples),
         config.engine.minibatch.window_size, options.alignment == "nearest", options.evaluation_interval,

@@ -10,11 +10,10 @@ import numpy as np
 from ingest.content import encoding_of
 from ingest.decoders.compression import decompress
 from ingest.decoders.remote_write import WriteColumns, decode
-from ingest.kernels.labels import metric_names
 from ingest.metrics import IngestMetrics
+from ingest.names import metrics_of
 from ingest.writer import NoteMetadata, Outcome, SeriesColumns, Writer
 from precompute.intake import Intake
-from precompute.kernels.bytes import hash_runs
 
 SOURCE = "remote_write"
 
@@ -45,7 +44,9 @@ class RemoteWrite:
     def _note(self, columns: WriteColumns) -> None:
         if columns.histograms.any():
             self.metrics.histograms.inc(int(columns.histograms.sum()))
-            self._intake.note_histograms(_histogram_metrics(columns))
+            having = np.flatnonzero(columns.histograms)
+            start, length = columns.label_start[having], columns.label_length[having]
+            self._intake.note_histograms(metrics_of(columns.buf, start, length))
         for entry in columns.metadata:
             self._note_metadata(entry.family, entry.type, entry.help, entry.unit)
 
@@ -58,20 +59,3 @@ def _with_samples(columns: WriteColumns) -> SeriesColumns:
         used = np.flatnonzero(samples)
         samples, start, length = samples[used], start[used], length[used]
     return SeriesColumns(columns.buf, start, length, samples, columns.t_ms, columns.value)
-
-
-def _histogram_metrics(columns: WriteColumns) -> set[str]:
-    """Names of the metrics with histogram samples; one that is missing or not UTF-8 is left out."""
-    having = np.flatnonzero(columns.histograms)
-    spans = metric_names(columns.buf, columns.label_start[having], columns.label_length[having])
-    start, length = spans[:, 0].copy(), spans[:, 1] - spans[:, 0]
-    _, first = np.unique(hash_runs(columns.buf, start, length, 0), return_index=True)
-    raws = (columns.buf[start[i] : start[i] + length[i]].tobytes() for i in first.tolist())
-    return {name for name in map(_text, raws) if name}
-
-
-def _text(raw: bytes) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return ""

@@ -7,6 +7,7 @@ import numpy as np
 
 from ingest.limits import REASONS
 from ingest.metrics import IngestMetrics
+from ingest.names import metrics_of
 from ingest.series import Resolved, SeriesResolver
 from precompute.errors import TableReplaced
 from precompute.intake import Admission, Intake
@@ -82,6 +83,7 @@ class Writer:
     def _write_once(self, source: str, columns: SeriesColumns) -> Outcome:
         self._intake.check_room()
         resolved = self._resolver.resolve(columns.buf, columns.label_start, columns.label_length)
+        self._note_refused(columns, resolved)
         sid, ha_dropped = self._without_dropped(resolved, columns.samples)
         rows = np.repeat(sid, columns.samples)
         block = Block(rows, columns.t_ms, columns.value)
@@ -91,6 +93,13 @@ class Writer:
         outcome = _outcome(resolved, columns.samples, admission, ha_dropped)
         self._count(source, outcome)
         return outcome
+
+    def _note_refused(self, columns: SeriesColumns, resolved: Resolved) -> None:
+        """Metrics of refused series are not held whole."""
+        refused = np.flatnonzero(resolved.verdict)
+        if len(refused):
+            start, length = columns.label_start[refused], columns.label_length[refused]
+            self._intake.note_partial(metrics_of(columns.buf, start, length))
 
     def _without_dropped(self, resolved: Resolved, samples: I64) -> tuple[I32, int]:
         """(ids with -1 for series of replicas that are not elected, how many samples those have)."""

@@ -129,6 +129,8 @@ def _problem(expr: Expr, accumulators: tuple[str, ...]) -> str:
     shifted = [s for s in selectors(expr) if s.offset_ms or s.at is not None]
     if shifted:
         return "offset and @ choose the pane that is read and are no part of an aggregation"
+    if isinstance(expr, Range):
+        return "a range vector; put a function over it"
     return why_not_kept(expr)
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from precompute.errors import Rejected, TableReplaced
 from precompute.kernels import head as kernel
-from precompute.labels import SeriesTable
+from precompute.labels import METRIC_NAME, SeriesTable
 from precompute.samples import I32, Block
 
 _SAMPLE_BYTES = 12
@@ -97,6 +97,14 @@ class Head:
             held = np.zeros(len(sids), np.bool_)
             held[known] = columns.held[sids[known]] > 0
             return held
+
+    def oldest_ms(self, metric: str) -> int | None:
+        """Time of the oldest sample of a metric; None where none is held."""
+        with self._lock.reading():
+            sids = self.table.posting(METRIC_NAME, metric)
+            sids = sids[sids < self._series]
+            held = len(sids) and self._columns.held[sids].any()
+            return int(kernel.oldest(self._columns, sids)) if held else None
 
     def samples(self) -> int:
         """Samples held."""

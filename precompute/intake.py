@@ -13,14 +13,14 @@ import numpy as np
 from precompute.clock import Clock
 from precompute.errors import Rejected, TableReplaced
 from precompute.head import Head
-from precompute.labels import SeriesTable
+from precompute.labels import METRIC_NAME, SeriesTable
 from precompute.log.base import Entry, Hole, SampleLog
 from precompute.progress import Progress, add_hole
 from precompute.progress_file import ProgressFile
 from precompute.samples import Block
 from precompute.touched import Touched
 
-_MOST_HISTOGRAM_METRICS = 100_000
+_MOST_NOTED_METRICS = 100_000
 _EARLIEST_MS = -(1 << 63)
 
 
@@ -42,8 +42,8 @@ class IntakeLimits:
     max_future_ms: int
     max_backlog_bytes: int
     lateness_ms: int
-    holes_for_old: bool
-    """Whether samples too old to take leave a hole: only an upstream could still answer for them."""
+    has_upstream: bool
+    """Then it is noted what is not held here, since the upstream has it."""
 
 
 class Intake:
@@ -96,8 +96,8 @@ class Intake:
             kept = block.take(~(old | ahead)) if old.any() or ahead.any() else block
             if len(kept):
                 self._append(kept)
-            if self.limits.holes_for_old and old.any():
-                self._leave_holes(block.take(old))
+            if self.limits.has_upstream and len(kept) < len(block):
+                self._leave_holes(block.take(old | ahead))
             return Admission(len(kept), int(old.sum()), int((ahead & ~old).sum()), self.progress.floor_ms)
 
     def heartbeat(self) -> None:
@@ -109,6 +109,8 @@ class Intake:
             if now_ms - alive_ms > self.limits.lateness_ms:
                 self._add_holes([Hole(alive_ms, now_ms)])
             self.progress = replace(self.progress, alive_ms=max(alive_ms, now_ms))
+            if self.limits.has_upstream:
+                self._note_received()
 
     def note_alive(self, alive_ms: int) -> None:
         """Note on disk that the node listened until then, and that its log has been synced since."""
@@ -132,10 +134,24 @@ class Intake:
         """These metrics have histogram samples, which the head does not hold."""
         if set(metrics) - self.progress.histogram_metrics:
             with self.lock:
-                known = self.progress.histogram_metrics | set(metrics)
-                if len(known) > _MOST_HISTOGRAM_METRICS:
-                    raise Rejected(f"more than {_MOST_HISTOGRAM_METRICS} metrics have native histograms")
+                known = _bounded(self.progress.histogram_metrics | set(metrics), "have native histograms")
                 self.advance(replace(self.progress, histogram_metrics=known))
+
+    def note_partial(self, metrics: Iterable[str]) -> None:
+        """Series of these metrics were refused: with an upstream, which has them, it is to be asked."""
+        if self.limits.has_upstream and set(metrics) - self.progress.partial_metrics:
+            with self.lock:
+                known = _bounded(self.progress.partial_metrics | set(metrics), "had series that were refused")
+                self.advance(replace(self.progress, partial_metrics=known))
+
+    def _note_received(self) -> None:
+        """With an upstream: since when each metric is received; it is not known here what was before."""
+        table = self.head.table
+        new = [m for m in table.values(METRIC_NAME) if m not in self.progress.received_since]
+        first = {metric: self.head.oldest_ms(metric) for metric in new}
+        found = {metric: t_ms for metric, t_ms in first.items() if t_ms is not None}
+        if found:
+            self.advance(replace(self.progress, received_since={**self.progress.received_since, **found}))
 
     def stop(self) -> None:
         """Refuse writes from now on; a write that is inside ends first."""
@@ -164,12 +180,12 @@ class Intake:
         self.applied = entry
         self._bytes_written += self.log.size_bytes() - before
 
-    def _leave_holes(self, old: Block) -> None:
-        """Note where samples came too late to be taken: an upstream has them, head and summaries do not."""
-        metrics = self.table.metric_ids(old.sid)
+    def _leave_holes(self, refused: Block) -> None:
+        """Note where samples came too late or too early to be taken: an upstream has them."""
+        metrics = self.table.metric_ids(refused.sid)
         holes = []
         for metric in np.unique(metrics):
-            times = old.t_ms[metrics == metric]
+            times = refused.t_ms[metrics == metric]
             name = self.table.symbols.text(int(metric))
             holes.append(Hole(max(int(times.min()) - 1, _EARLIEST_MS), int(times.max()), name))
         self._add_holes(holes)
@@ -183,3 +199,9 @@ class Intake:
             known = more
         if known.holes != self.progress.holes:
             self.advance(known)
+
+
+def _bounded(metrics: frozenset[str], what: str) -> frozenset[str]:
+    if len(metrics) > _MOST_NOTED_METRICS:
+        raise Rejected(f"more than {_MOST_NOTED_METRICS} metrics {what}")
+    return metrics

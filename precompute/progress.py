@@ -14,7 +14,7 @@ miss a sample that was let in meanwhile.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from precompute.log.base import Hole
@@ -36,6 +36,10 @@ class Progress:
     holes: tuple[Hole, ...] = ()
     histogram_metrics: frozenset[str] = frozenset()
     """Metrics that also arrived as native histograms, which the head does not hold."""
+    partial_metrics: frozenset[str] = frozenset()
+    """Metrics some series of which were refused; kept only where an upstream has them."""
+    received_since: Mapping[str, int] = field(default_factory=dict)
+    """By metric the time of its first sample here; kept only where an upstream has what came before."""
     fixed: Mapping[str, Constant] | None = None
     """Settings under which the data was written."""
 

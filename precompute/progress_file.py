@@ -123,6 +123,8 @@ def _text(progress: Progress) -> bytes:
         "alive_ms": progress.alive_ms,
         "holes": [[hole.after_ms, hole.until_ms, hole.metric] for hole in progress.holes],
         "histogram_metrics": sorted(progress.histogram_metrics),
+        "partial_metrics": sorted(progress.partial_metrics),
+        "received_since": dict(progress.received_since),
         "fixed": dict(progress.fixed or {}),
     }
     return json.dumps({"version": VERSION, "crc32": _checksum(content), "progress": content}, indent=1).encode()
@@ -153,6 +155,8 @@ def _progress(content: dict[str, Any]) -> Progress:
         alive_ms=content["alive_ms"],
         holes=tuple(Hole(*hole) for hole in content["holes"]),
         histogram_metrics=frozenset(content["histogram_metrics"]),
+        partial_metrics=frozenset(content["partial_metrics"]),
+        received_since=content["received_since"],
         fixed=content["fixed"],
     )
 

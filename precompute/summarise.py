@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from precompute.aggregations import Aggregation, group_keys
-from precompute.errors import ExecutionError
+from precompute.errors import ExecutionError, Unsupported
 from precompute.evaluate.context import Evaluation, Source
 from precompute.evaluate.evaluator import evaluate
 from precompute.evaluate.limits import Budget
@@ -30,7 +30,7 @@ def summarise(
     at = Evaluation(source, ends_ms, first.lookback_ms, budget, int(ends_ms[0]), int(ends_ms[-1]))
     try:
         vector = evaluate(first.expr, at)
-    except ExecutionError:
+    except (ExecutionError, Unsupported):
         return _one_by_one(aggregations, ends_ms, entry, source, budget)
     assert isinstance(vector, Vector)
     return [_grouped(a, vector, ends_ms, entry, np.zeros(len(ends_ms), np.uint8)) for a in aggregations]

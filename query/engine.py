@@ -126,7 +126,7 @@ class QueryEngine:
         planned = plan(expr, self._aggregations, self._options.lookback_ms)
         parts: list[tuple[str, Bool, Value]] = []
         left = np.ones(len(steps.times), np.bool_)
-        if planned.from_summaries and not self._head.holds_histograms(expr):
+        if planned.from_summaries and not self._head.lacks_series(expr):
             left &= ~self._from_summaries(planned, steps, at, parts)
         if left.any():
             why = self._from_head(expr, steps, left, at, parts)

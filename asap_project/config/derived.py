@@ -21,8 +21,11 @@ def own_address(config: Config) -> str:
 
 
 def scraped(config: Config) -> tuple[Scrape, ...]:
-    """The jobs to scrape: ourselves first, unless that is switched off, then the configured ones."""
-    if not config.ingest.self_scrape:
+    """The jobs to scrape: ourselves first, unless that is switched off or up to the upstream, then the configured ones.
+
+    With an upstream, series that it has and that are not sent to us must not be mistaken for ours: `up` above all.
+    """
+    if not config.ingest.self_scrape or config.query_engine.prometheus_server:
         return config.scrape
     interval = config.query_engine.prometheus_scrape_interval
     own = Scrape.model_construct(  # durations are milliseconds here already

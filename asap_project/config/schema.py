@@ -109,7 +109,9 @@ class Ingest(Section):
     max_labels: Whole = Field(64, ge=1, description="Most labels of a series.")
     max_label_name_length: Whole = Field(1024, ge=1, description="Longest label name, in bytes.")
     max_label_value_length: Whole = Field(4096, ge=1, description="Longest label value, in bytes.")
-    self_scrape: bool = Field(True, description="Scrape our own /metrics, as job asap.")
+    self_scrape: bool = Field(
+        True, description="Scrape our own /metrics, as job asap; with a prometheus_server that is its to do."
+    )
     ha: ReplicaPairs = ReplicaPairs()
 
 

@@ -280,6 +280,17 @@ def newest(h, s, until_ms):
 
 
 @bare
+def oldest(h, sids):
+    """Time of the oldest sample of these series, of which at least one has a sample."""
+    first = np.int64(2**63 - 1)
+    for i in range(len(sids)):
+        chunk = h.first[sids[i]]
+        if chunk >= 0:
+            first = min(first, h.base[chunk] + h.dt[h.off[chunk]])
+    return first
+
+
+@bare
 def most_held(h, sids):
     """The largest number of samples that one of these series holds."""
     most = 0

@@ -51,9 +51,9 @@ class HeadTier:
         base_ms = self._progress().base_ms
         return all((look.after >= base_ms).all() for look in looks(expr, steps, lookback_ms))
 
-    def holds_histograms(self, expr: Expr) -> bool:
-        """Whether a metric of the expression also has native histogram samples, which nobody here holds."""
-        return any(map(self._histogram_of, selectors(expr)))
+    def lacks_series(self, expr: Expr) -> bool:
+        """Whether a metric of the expression has samples or series that nobody here holds."""
+        return any(map(self._unheld, selectors(expr)))
 
     def touches_hole(self, expr: Expr, steps: Steps, lookback_ms: int) -> bool:
         """Whether samples that the expression looks at are known to be missing."""
@@ -62,23 +62,34 @@ class HeadTier:
     def _look(self, look: Look) -> tuple[Bool, str]:
         metric = look.selector.metric()
         nowhere = np.zeros(len(look.after), np.bool_)
-        if histogram := self._histogram_of(look.selector):
-            return nowhere, f"{histogram} has native histogram samples, which are not held"
-        if self._has_upstream and (metric is None or not len(self._head.table.posting(METRIC_NAME, metric))):
-            return nowhere, f"whether {look.selector} is received here is not known"
-        good = look.after >= self._oldest_ms()
-        why = "" if good.all() else f"samples at or before {clock_text(self._oldest_ms())} are not held"
+        if unheld := self._unheld(look.selector):
+            return nowhere, unheld
+        oldest_ms = self._oldest_ms()
+        if self._has_upstream:
+            since_ms = self._progress().received_since.get(metric or "")
+            if metric is None or since_ms is None or not len(self._head.table.posting(METRIC_NAME, metric)):
+                return nowhere, f"whether {look.selector} is received here is not known"
+            oldest_ms = max(oldest_ms, since_ms - 1)
+        good = look.after >= oldest_ms
+        why = "" if good.all() else f"samples at or before {clock_text(oldest_ms)} are not held"
         if self._has_upstream:
             whole = ~self._in_hole(look)
             why = why or ("" if whole.all() else "samples are known to be missing")
             good &= whole
         return good, why
 
-    def _histogram_of(self, selector: Selector) -> str:
-        """A metric with native histogram samples that the selector may select; empty if there is none."""
+    def _unheld(self, selector: Selector) -> str:
+        """Why a metric that the selector may select is not held whole; empty if all are."""
         conditions = [Condition(m) for m in selector.matchers if m.name == METRIC_NAME]
-        metrics = sorted(self._progress().histogram_metrics)
-        return next((metric for metric in metrics if all(c.accepts(metric) for c in conditions)), "")
+        progress = self._progress()
+        for metrics, why in (
+            (progress.histogram_metrics, "has native histogram samples, which are not held"),
+            (progress.partial_metrics if self._has_upstream else frozenset(), "has series that were refused"),
+        ):
+            for metric in sorted(metrics):
+                if all(c.accepts(metric) for c in conditions):
+                    return f"{metric} {why}"
+        return ""
 
     def _oldest_ms(self) -> int:
         """Whatever was received after this time is held, and within the head tier's retention."""

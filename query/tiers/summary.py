@@ -12,8 +12,8 @@ from precompute.engines.minibatch import MiniBatchEngine
 from precompute.evaluate.limits import Budget
 from precompute.evaluate.values import Frame, Vector
 from precompute.labels import METRIC_NAME, Labels
-from precompute.log.base import Hole
 from precompute.matchers import Condition
+from precompute.progress import Progress
 from precompute.runs import SymbolTable
 from precompute.samples import F64, I32, I64, Bool
 from precompute.sketches.registry import STATISTICS
@@ -40,9 +40,9 @@ class Steps:
 class SummaryTier:
     """Answers covered aggregation operators from the engine's store."""
 
-    def __init__(self, engine: MiniBatchEngine, holes: Callable[[], Sequence[Hole]], holes_are_gaps: bool) -> None:
-        """holes_are_gaps: whether another tier could do better; without one a hole is served with a warning."""
-        self._engine, self._holes, self._holes_are_gaps = engine, holes, holes_are_gaps
+    def __init__(self, engine: MiniBatchEngine, progress: Callable[[], Progress], has_upstream: bool) -> None:
+        """has_upstream: it could do better where samples are missing; without one they are served with a warning."""
+        self._engine, self._progress, self._has_upstream = engine, progress, has_upstream
 
     def servable(self, coverage: Coverage, steps: Steps) -> tuple[Bool, str]:
         """At which steps the pane is there and right, bool[s]; and why not at the first one where it is not."""
@@ -51,7 +51,7 @@ class SummaryTier:
         ends = np.where(on_grid, times, 0)
         sealed = ends <= self._engine.sealed_ms()
         clean = ~self._engine.dirty(aggregation, ends)
-        whole = ~self._in_hole(aggregation, ends) if self._holes_are_gaps else np.ones(len(ends), np.bool_)
+        whole = self._received(aggregation, ends) if self._has_upstream else np.ones(len(ends), np.bool_)
         good = on_grid & sealed & clean & whole
         if good.all():
             return good, ""
@@ -92,10 +92,17 @@ class SummaryTier:
         """Whether samples of one of these panes are known to be missing."""
         return bool(self._in_hole(coverage.aggregation, pane_times(coverage, steps)).any())
 
+    def _received(self, aggregation: Aggregation, ends: I64) -> Bool:
+        """Whether all samples that the panes look at came here, as far as is known."""
+        since_ms = self._progress().received_since.get(aggregation.selector.metric() or "")
+        if since_ms is None:
+            return np.zeros(len(ends), np.bool_)
+        return ~self._in_hole(aggregation, ends) & (ends - aggregation.reach_ms >= since_ms - 1)
+
     def _in_hole(self, aggregation: Aggregation, ends: I64) -> Bool:
         touched = np.zeros(len(ends), np.bool_)
         metric = aggregation.selector.metric() or ""
-        for hole in self._holes():
+        for hole in self._progress().holes:
             if hole.metric in ("", metric):
                 touched |= (ends > hole.after_ms) & (ends - aggregation.reach_ms < hole.until_ms)
         return touched

@@ -66,13 +66,14 @@ def make_node(
     table: SeriesTable | None = None,
     max_body_bytes: int = 1 << 20,
     log_bytes: int = 1 << 28,
+    has_upstream: bool = False,
 ) -> Node:
     """A node whose acceptance age is an hour."""
     clock, table, registry = ManualClock(NOW_MS), table or SeriesTable(), CollectorRegistry()
     log = MemorySampleLog(table, log_bytes)
     intake = Intake(
         Head(table, 1 << 28), log, first_start(NOW_MS, HOUR_MS, False), ProgressFile(folder / "state.json"),
-        Touched(15_000), clock, IntakeLimits(60_000, 1 << 30, 15_000, False),
+        Touched(15_000), clock, IntakeLimits(60_000, 1 << 30, 15_000, has_upstream),
     )  # fmt: skip
     intake.open()
     metrics = IngestMetrics(registry)

@@ -117,6 +117,14 @@ def test_a_bad_series_is_refused_and_its_neighbours_are_kept(node: Node) -> None
     assert node.count("asap_ingest_samples_refused_total", reason="no_metric_name") == 1
 
 
+@pytest.mark.parametrize("has_upstream", [True, False])
+def test_where_an_upstream_has_it_the_metric_of_a_refused_series_is_noted(tmp_path: Path, has_upstream: bool) -> None:
+    node = make_node(tmp_path, has_upstream=has_upstream)
+    twice, nameless = (("__name__", "x"), ("a", "1"), ("a", "2")), (("job", "a"),)
+    node.send(encode_write_request([(UP, [(T, 1.0)]), (twice, [(T, 1.0)]), (nameless, [(T, 1.0)])]))
+    assert node.intake.progress.partial_metrics == ({"x"} if has_upstream else set())
+
+
 def test_a_bad_series_is_refused_each_time_it_comes(node: Node) -> None:
     for _ in range(2):
         assert node.send(encode_write_request([((("job", "a"),), [(T, 1.0)])])).refused == {"no_metric_name": 1}

@@ -94,7 +94,7 @@ class Core:
             self.intake.replay(entry)
         self.engine.load()
         self.intake.open()
-        self.summary_tier = SummaryTier(self.engine, lambda: self.intake.progress.holes, self.has_upstream)
+        self.summary_tier = SummaryTier(self.engine, lambda: self.intake.progress, self.has_upstream)
         self.head_tier = HeadTier(
             self.head, lambda: self.intake.progress, self.clock, self.head_retention_ms, self.has_upstream
         )

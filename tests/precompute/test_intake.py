@@ -121,11 +121,14 @@ def test_while_it_is_full_a_node_does_not_claim_to_listen_and_leaves_a_hole_afte
     assert core.reopened().intake.progress.holes == (Hole(START_MS, START_MS + 120_000),)
 
 
-def test_samples_too_old_leave_a_hole_of_their_metric_where_an_upstream_has_them(tmp_path: Path) -> None:
+def test_samples_too_old_or_too_early_leave_a_hole_of_their_metric_where_an_upstream_has_them(tmp_path: Path) -> None:
     core = Core(tmp_path, has_upstream=True)
     floor_ms = core.intake.progress.floor_ms
+    ahead_ms = core.clock.now_ms() + core.max_future_ms + 1
     core.write([(A, floor_ms - 5000, 1.0), (A, floor_ms, 1.0), (series("other"), floor_ms - 9, 1.0)])
+    core.write([(series("early"), ahead_ms, 1.0)])
     missing = {Hole(floor_ms - 5001, floor_ms, "m"), Hole(floor_ms - 10, floor_ms - 9, "other")}
+    missing |= {Hole(ahead_ms - 1, ahead_ms, "early")}
     assert set(core.intake.progress.holes) == missing
     assert core.reopened().intake.progress.holes == core.intake.progress.holes
     core = Core(tmp_path / "alone")

@@ -265,3 +265,45 @@ def test_more_groups_and_panes_than_the_limit_are_refused_before_they_are_read(t
     assert core.instant("sum by (g) (m)", START_MS + 20 * WIDTH_MS).tiers == ("summary",)
     with pytest.raises(LimitExceeded, match="2 series × 30 steps"):
         core.range("sum by (g) (m)", START_MS + 2 * WIDTH_MS, START_MS + 31 * WIDTH_MS)
+
+
+def test_an_upstream_is_asked_for_the_time_before_a_metric_came_here(tmp_path: Path) -> None:
+    core = running(tmp_path, 20, has_upstream=True, upstream=Elsewhere())
+    began_ms = core.clock.now_ms()
+    core.pass_time(10 * 60_000)
+    core.write([(series("n", g="a"), began_ms + 60_000, 1.0)])
+    assert core.queries.instant("n", began_ms + 9 * 60_000, None, {}) is FORWARDED, "before it is noted"
+    core.pass_time(10_000)
+    assert core.queries.instant("n", began_ms + 5 * 60_000, None, {}) is FORWARDED
+    assert core.instant("n", began_ms + 60_000 + LOOKBACK_MS).tiers == ("head",)
+    assert core.reopened().queries.instant("n", began_ms + 5 * 60_000, None, {}) is FORWARDED
+
+
+def test_an_upstream_that_is_added_later_is_asked_for_what_was_before_the_install(tmp_path: Path) -> None:
+    alone = running(tmp_path)
+    before_ms = START_MS - WIDTH_MS
+    assert alone.instant("sum(m)", before_ms).tiers == ("summary",)
+    core = replace_upstream(alone)
+    core.pass_time(5000)
+    assert core.queries.instant("sum(m)", before_ms, None, {}) is FORWARDED
+    assert core.queries.instant("m", before_ms + 1, None, {}) is FORWARDED
+    assert core.instant("sum(m)", START_MS + WIDTH_MS + LOOKBACK_MS).tiers == ("summary",)
+
+
+def replace_upstream(core: Core) -> Core:
+    """The same install, started again with an upstream."""
+    core.has_upstream, core.upstream = True, Elsewhere()
+    return core.reopened()
+
+
+def test_a_metric_some_series_of_which_were_refused_is_asked_of_the_upstream(tmp_path: Path) -> None:
+    core = running(tmp_path, has_upstream=True, upstream=Elsewhere())
+    inside = START_MS + LOOKBACK_MS + 4 * WIDTH_MS
+    assert core.instant("sum(m)", inside).tiers == ("summary",)
+    core.intake.note_partial(["m"])
+    assert core.queries.instant("sum(m)", inside, None, {}) is FORWARDED
+    assert core.queries.instant("m", inside + 1, None, {}) is FORWARDED
+    assert core.reopened().queries.instant("m", inside + 1, None, {}) is FORWARDED
+    alone = running(tmp_path / "alone")
+    alone.intake.note_partial(["m"])
+    assert alone.instant("sum(m)", inside).tiers == ("summary",)
