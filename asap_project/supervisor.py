@@ -22,7 +22,7 @@ from granian.log import LogLevels
 from granian.server.mp import MPServer
 
 from asap_project.config import Config
-from asap_project.worker import END_S, EXPLAINED, Worker
+from asap_project.worker import END_S, EXPLAINED, MISCONFIGURED, Worker
 
 BACKLOG = 1024
 """Connections that may wait to be accepted."""
@@ -122,7 +122,7 @@ def _reason(error: OSError) -> str:
 
 def _last_words(code: int) -> int | str:
     """For an end nobody asked for: a code where the worker has spoken, else a sentence (and code 1)."""
-    if code == EXPLAINED:
-        return 1
+    if code in (MISCONFIGURED, EXPLAINED):
+        return 2 if code == MISCONFIGURED else 1
     how = f"was killed by signal {-code}" if code < 0 else f"ended by itself with exit code {code}"
     return f"asap: the worker {how}; acknowledged samples are in the log and are read back at the next start"

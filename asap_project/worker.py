@@ -19,6 +19,9 @@ DRAIN_S = 5.0
 END_S = 9.0
 """How long after SIGTERM the process ends, come what may; nothing acknowledged is lost by that."""
 
+MISCONFIGURED = 2
+"""Exit code of a worker that cannot start with this config and has said why."""
+
 EXPLAINED = 3
 """Exit code of a worker that could not start and has said why."""
 
@@ -58,20 +61,26 @@ class Worker:
             self._finish()
 
     def application(self, _target: str) -> Callable[..., Any]:
-        """Start the core, then Django: granian's target loader. Exits with EXPLAINED when the core refuses to start."""
+        """Start the core, then Django: granian's target loader.
+
+        Exits with MISCONFIGURED or EXPLAINED, and a line, when the core refuses to start.
+        """
         import django
         from django.conf import settings
 
         django.setup()
+        from asap_project.welcome import welcome
         from asap_project.wiring import start
-        from precompute.errors import PrecomputeError
+        from precompute.errors import BadExpression, InstallMismatch, PrecomputeError
 
         try:
             self._running = start(settings.ASAP.config)
         except PrecomputeError as error:
             print(f"asap: {error}", file=sys.stderr)
-            raise SystemExit(EXPLAINED) from error
+            of_config = isinstance(error, (BadExpression, InstallMismatch))
+            raise SystemExit(MISCONFIGURED if of_config else EXPLAINED) from error
         on_stop_signal(self._stop)
+        print(welcome(settings.ASAP.config), flush=True)
         from asap_project.wsgi import application
 
         return application
@@ -91,6 +100,7 @@ class Worker:
         """Refuse writes, once."""
         with self._refusing:
             if self._running is not None and not self._refused:
+                logger.info("stopping: writes are refused, what is under way is finished")
                 self._running.stop_accepting()
                 self._refused = True
 
@@ -101,6 +111,7 @@ class Worker:
             running, self._running = self._running, None
             if running is not None:
                 running.shutdown()
+                logger.info("stopped")
 
 
 def leave_at_once_on_stop_signals() -> None:

@@ -12,8 +12,8 @@ _DURATION = re.compile("".join(rf"(?:(?P<{unit}>[0-9]{{1,15}}){unit})?" for unit
 _SIZE = re.compile(r"(?P<number>[0-9]{1,18})\s*(?P<unit>[A-Za-z]{0,3})")
 _SIZE_UNITS = {
     "": 1, "B": 1,
-    "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
-    "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
+    "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+    "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
 }  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def duration_text(ms: int) -> str:
 def size_bytes(text: object) -> int:
     """Bytes of a size: `4GiB`, `512MiB`, `100MB`, or a bare number of bytes."""
     match = _SIZE.fullmatch(str(text).strip())
-    factor = _SIZE_UNITS.get(match["unit"].upper()) if match else None
+    factor = _SIZE_UNITS.get(match["unit"]) if match else None
     if isinstance(text, bool) or match is None or factor is None:
         raise ValueError("should be a size, such as 512MiB, 4GiB or a number of bytes")
     return int(match["number"]) * factor

@@ -66,3 +66,21 @@ def test_after_a_killed_supervisor_a_start_succeeds(asap_process: Start) -> None
         asap.kill()
     with asap_process({"demo": {"enabled": True}}) as again:
         assert again.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("kept", "why"),
+    [
+        ({"expr": "rate(x[5h])", "by": ["a"]}, "engine.minibatch.max_reach is 1h: raise it"),
+        ({"expr": "sum(x)", "by": ["a"]}, "an aggregation operator inside"),
+        ({"expr": "x[5m]", "by": ["a"]}, "a range vector; put a function over it"),
+        ({"expr": "histogram_quantile(0.9, x)", "by": ["a"]}, "which does not look at one series alone"),
+        ({"expr": "sum(", "by": ["a"]}, "parse error"),
+    ],
+)
+def test_an_aggregation_that_cannot_be_kept_ends_the_start_with_a_line(
+    asap_process: Start, kept: dict[str, object], why: str
+) -> None:
+    refused = pytest.raises(AssertionError, match=f"ended with 2:\nasap: .*{re.escape(why)}")
+    with refused, asap_process({"aggregations": [{**kept, "accumulators": ["sum"]}]}):
+        pass

@@ -47,7 +47,9 @@ def test_it_works(tmp_path: Path) -> None:
     with standin(tmp_path) as running:
         assert running.post("/api/v1/write", b"12345").body == b"5"
         assert running.stop() == 0
-    assert running.log().endswith("standin: refuses writes\nstandin: committed and closed\n")
+    said = [line for line in running.log().splitlines() if line.startswith("standin: ")]
+    assert said == ["standin: refuses writes", "standin: committed and closed"]
+    assert running.log().endswith("stopped\n")
 
 
 def test_a_start_says_where_it_listens_what_it_keeps_and_what_to_try(tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ def test_a_host_may_be_a_name(tmp_path: Path) -> None:
 
 def test_a_core_that_refuses_to_start_says_why_and_nothing_else(tmp_path: Path) -> None:
     done = start_once(free_port(), tmp_path, behaviour="refuse")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == "asap: engine.minibatch.shards is 16 here and was 8 at install\n"
 
 

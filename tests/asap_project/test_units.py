@@ -33,7 +33,7 @@ def test_a_size_is_read(text: object, size: int) -> None:
     assert size_bytes(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "GiB", "-1", "1.5GiB", "1XB", True, None])
+@pytest.mark.parametrize("text", ["", "GiB", "-1", "1.5GiB", "1XB", "4Gb", True, None])
 def test_what_is_no_size_is_refused_with_an_example(text: object) -> None:
     with pytest.raises(ValueError, match="such as 512MiB"):
         size_bytes(text)

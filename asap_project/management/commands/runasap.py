@@ -8,7 +8,6 @@ from asap_project.config.derived import data_dir
 from asap_project.management.command import ConfigCommand
 from asap_project.prepare import prepare
 from asap_project.supervisor import listen, serve
-from asap_project.welcome import welcome
 
 ROLES = ("query-engine", "ingest", "scheduler", "streaming-worker")
 
@@ -27,5 +26,4 @@ class Command(ConfigCommand):
             raise SystemExit(2)
         listener = listen(config)
         prepare(data_dir(config))
-        print(welcome(config), flush=True)
         serve(listener)
