@@ -23,6 +23,20 @@ def drop_names(vector: Vector, at: Evaluation) -> Vector:
     return unique(vector.without_names())
 
 
+def drop_names_of_ranges(vector: Vector, at: Evaluation) -> Vector:
+    """The same for functions of a range vector, which never make one row of two.
+
+    Raises ExecutionError where two rows have equal labels, at whatever steps, as Prometheus does (engine.go, eval of
+    a Call with a matrix argument).
+    """
+    if at.features.delayed_name_removal:
+        return drop_names(vector, at)
+    bare = vector.without_names()
+    if len(group_rows(np.ascontiguousarray(bare.frame.codes))[1]) < len(bare):
+        raise ExecutionError(SAME_LABELS)
+    return bare
+
+
 def removed(value: Vector | Matrix) -> Vector | Matrix:
     """The rows without the names that were marked to go. Raises ExecutionError as `drop_names`."""
     if value.drop_name is None or not value.drop_name.any():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from precompute.errors import BadExpression, QueryError, Unsupported
+from precompute.errors import BadExpression, ExecutionError, QueryError, Unsupported
 from query.answers import Answer, Forwarded
 from query.api import encode
 from query.promql.parse import parse
@@ -132,6 +132,16 @@ def test_a_subquery_reaches_as_far_back_as_its_inside_does() -> None:
     (look,) = looks(parse("sum_over_time(up[2m:] @ start())"), steps, 300_000)
     assert look.after.tolist() == [180_000, 180_000]
     assert look.until.tolist() == [600_000, 600_000]
+
+
+def test_a_function_of_ranges_makes_no_series_of_two_that_never_meet(node: Served) -> None:
+    names = {"early": 20, "late": 4}
+    for name, first in names.items():
+        points = [(NOW_MS - 15_000 * (first - k), float(k)) for k in range(4)]
+        node.write({"__name__": name, "job": "one"}, points)
+    asked = ('rate({job="one"}[30s])', NOW_MS - 300_000, NOW_MS, 15_000, None, {})
+    with pytest.raises(ExecutionError, match="same labelset"):
+        node.parts.engine.range(*asked)
 
 
 def test_a_clash_of_labels_is_an_execution_error(node: Served) -> None:

@@ -10,7 +10,7 @@ from precompute.evaluate.expr import Call, Expr, quoted, selectors, walk
 from precompute.evaluate.functions.arguments import scalar
 from precompute.evaluate.functions.histograms import warn_of_quantiles
 from precompute.evaluate.functions.numbers import go_f
-from precompute.evaluate.names import drop_names
+from precompute.evaluate.names import drop_names_of_ranges
 from precompute.evaluate.ranges import over_range, window_ends
 from precompute.evaluate.values import Value, Vector
 from precompute.kernels.labels import distinct
@@ -21,7 +21,7 @@ _COUNTER_ENDINGS = ("_total", "_sum", "_count", "_bucket")
 
 
 def _of_range(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
-    return drop_names(over_range(node.function, node.args[0], at, evaluate), at)
+    return drop_names_of_ranges(over_range(node.function, node.args[0], at, evaluate), at)
 
 
 def _keeping_names(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
@@ -34,7 +34,7 @@ def _of_counter(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
     rates = over_range(node.function, node.args[0], at, evaluate)
     for name in _names(rates):
         _note_counter(name, at)
-    return drop_names(rates, at)
+    return drop_names_of_ranges(rates, at)
 
 
 def note_known(expr: Expr, value: Vector, at: Evaluation) -> None:
@@ -63,20 +63,20 @@ def _quantile_over_time(node: Call, at: Evaluation, evaluate: Evaluate) -> Value
     phi = scalar(node.args[0], at, evaluate)
     quantiles = over_range(node.function, node.args[1], at, evaluate, phi)
     warn_of_quantiles(phi[quantiles.present.any(axis=0)], at)
-    return drop_names(quantiles, at)
+    return drop_names_of_ranges(quantiles, at)
 
 
 def _predict_linear(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
     """The line through the window's samples, so many seconds after the evaluation's time (not the window's end)."""
     ahead_s = scalar(node.args[1], at, evaluate)
     since_end_ms = (at.times - window_ends(node.args[0], at)).astype(np.float64)
-    return drop_names(over_range(node.function, node.args[0], at, evaluate, ahead_s, since_end_ms), at)
+    return drop_names_of_ranges(over_range(node.function, node.args[0], at, evaluate, ahead_s, since_end_ms), at)
 
 
 def _smoothing(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
     smoothing, trend = (scalar(arg, at, evaluate) for arg in node.args[1:])
     _check_factors(smoothing, trend, node.args[0], at, evaluate)
-    return drop_names(over_range(node.function, node.args[0], at, evaluate, smoothing, trend), at)
+    return drop_names_of_ranges(over_range(node.function, node.args[0], at, evaluate, smoothing, trend), at)
 
 
 def _check_factors(smoothing: F64, trend: F64, ranged: Expr, at: Evaluation, evaluate: Evaluate) -> None:
