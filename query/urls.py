@@ -3,6 +3,7 @@
 from django.urls import path
 
 from query.api import pages, views
+from query.api.management import Aggregations
 
 urlpatterns = [
     path("api/v1/query", views.query),
@@ -12,6 +13,7 @@ urlpatterns = [
     path("api/v1/series", views.series),
     path("api/v1/metadata", views.metadata),
     path("api/v1/status/buildinfo", views.buildinfo),
+    path("api/v1/aggregations", Aggregations.as_view()),
     path("-/healthy", pages.healthy),
     path("-/ready", pages.ready),
     path("metrics", pages.metrics),

@@ -84,3 +84,18 @@ def test_an_aggregation_that_cannot_be_kept_ends_the_start_with_a_line(
     refused = pytest.raises(AssertionError, match=f"ended with 2:\nasap: .*{re.escape(why)}")
     with refused, asap_process({"aggregations": [{**kept, "accumulators": ["sum"]}]}):
         pass
+
+
+def test_what_is_kept_can_be_asked_for(asap_process: Start) -> None:
+    kept = {"expr": "rate(x[1m])", "by": ["b", "a"], "accumulators": ["sum"], "retention": "2h"}
+    with asap_process({"aggregations": [kept]}) as asap:
+
+        def panes() -> int:
+            (only,) = asap.get("/api/v1/aggregations").json()["data"]
+            assert only["expr"] == "rate(x[1m])"
+            assert only["by"] == ["a", "b"]
+            assert (only["width"], only["reach"], only["retention"]) == ("15s", "1m", "2h")
+            return int(only["panes"]) if only["bytes"] else 0
+
+        poll_until(panes, 20, "panes of the last hour")
+        assert asap.post("/api/v1/aggregations", b"{}", content_type="application/json").status == 405
