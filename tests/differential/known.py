@@ -13,6 +13,7 @@ Recognised where they show, by `KNOWN`.
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from precompute.evaluate.expr import (
     COMPARISONS,
@@ -126,7 +127,26 @@ def _named_angles(case: Case) -> bool:
 
 def _signed_zero(case: Case) -> bool:
     sums = [node for node in walk(case.expr) if isinstance(node, Aggregate) and node.op in ("sum", "avg")]
-    return bool(sums) and any(value == "-0" for labels, _ in case.theirs.points for _, value in labels)
+    return bool(sums) and _shows_negative_zero(case.theirs)
+
+
+def _zero_extreme(case: Case) -> bool:
+    extremes = [node for node in walk(case.expr) if isinstance(node, Aggregate) and node.op in ("min", "max")]
+    shown = _shows_negative_zero(case.ours) or _shows_negative_zero(case.theirs)
+    return bool(extremes) and shown and not differences(case.asked, _unsigned(case.ours), _unsigned(case.theirs))
+
+
+def _shows_negative_zero(outcome: Outcome) -> bool:
+    return any(value == "-0" for labels, _ in outcome.points for _, value in labels)
+
+
+def _unsigned(outcome: Outcome) -> Outcome:
+    """With the counts of -0 added to those of 0."""
+    points: dict[Any, float] = {}
+    for (labels, t), value in outcome.points.items():
+        key = tuple((name, "0" if text == "-0" else text) for name, text in labels), t
+        points[key] = points.get(key, 0.0) + value
+    return replace(outcome, points=points)
 
 
 def _nameless(outcome: Outcome) -> Outcome:
@@ -141,14 +161,15 @@ KNOWN: dict[str, Callable[[Case], bool]] = {
     "a counter whose first sample in the window lies far behind the window's start, less than 1.1 intervals after it "
     "was zero: 2.42 extrapolates back to the zero, 3 by half an interval at most": _counter_start,
     "rows that a filtering comparison leaves out count as matches in 3 alone": _filtered_matches,
-    "unary minus, in 3, and functions of ranges, here alone, join rows that without their names are equal but never "
-    "there at the same time, as all other functions do; else they are called duplicates": _merged_rows,
+    "unary minus, in 3, joins rows that without their names are equal but never there at the same time, as most "
+    "functions do; functions of ranges here where an aggregation's steps are taken in stretches": _merged_rows,
     "a changing parameter of an aggregation of what @ fixes: Prometheus, 3 included, keeps its first": _parameter_at,
     "the deviation of a lone NaN or infinity is NaN in 3, 0 in 2.42": _odd_deviation,
     "predict_linear of a range fixed by @: over several steps 2.42 contradicts its own instant answers": _prediction_at,
     "a line through infinities: 3's compensated sums stay infinite, 2.42's become NaN": _infinite_fit,
     "atan2 drops the metric's name since 3": _named_angles,
     "a sum of nothing but -0 is 0 since 3, which shows in the labels of count_values": _signed_zero,
+    "-0 is smaller than 0 here; Prometheus, 3 included, takes the first, which count_values shows": _zero_extreme,
     "timestamp of a selector with @ and offset: Prometheus, 3 included, forgets the offset": _timestamp_shift,
 }
 """The reason, and what recognises a case of it."""
