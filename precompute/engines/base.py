@@ -34,7 +34,7 @@ class StreamingEngine(Protocol):
     """One node's engine."""
 
     def run(self, sink: PrecomputeSink) -> None:
-        """One tick: summarise what is sealed and dirty, newest first, until done or the deadline.
+        """One tick: summarise what is sealed and dirty, the newest and then the oldest, until done or the deadline.
 
         Returns at once, and counts it, if a tick is still running.
         """
