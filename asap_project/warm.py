@@ -25,7 +25,8 @@ from precompute.compaction import worth_compacting
 from precompute.errors import ExecutionError
 from precompute.evaluate.aggregate import OPERATORS
 from precompute.evaluate.context import Features
-from precompute.evaluate.limits import Limits
+from precompute.evaluate.limits import Budget, Limits
+from precompute.evaluate.values import Vector
 from precompute.labels import canonical_bytes
 from precompute.metadata import MetricMetadata
 from precompute.node import Node, NodeSettings
@@ -38,6 +39,7 @@ from query.engine import EngineOptions, QueryEngine
 from query.promql.parse import parse
 from query.series import ALWAYS, SeriesQueries
 from query.tiers.head import HeadTier
+from query.tiers.points import Wanted, read_answer
 from query.tiers.summary import SummaryTier
 
 _WIDTH_MS, _SERIES, _PANES = 15_000, 200, 8
@@ -119,9 +121,12 @@ def _varint(number: int) -> bytes:
 
 
 def _encode(made: Answer | Forwarded) -> None:
-    """Write an answer as JSON; without an upstream none is forwarded."""
+    """Write an answer as JSON, and read it as one of an upstream; without an upstream none is forwarded."""
     assert isinstance(made, Answer)
-    answer(made)
+    body, ranged = answer(made), made.kind == "range"
+    if isinstance(made.value, Vector):
+        budget = Budget(Limits(), ManualClock(), 1000)
+        read_answer(body, Wanted(made.times, _WIDTH_MS if ranged else 1, False, ranged), budget)
 
 
 def _ask(node: Node, clock: ManualClock) -> None:

@@ -43,6 +43,7 @@ from query.slots import Slots
 from query.tiers.head import HeadTier
 from query.tiers.summary import SummaryTier
 from query.tiers.upstream import Upstream
+from query.tiers.upstream_parts import Language, UpstreamParts
 
 VERSION = "0.1.0"
 
@@ -209,6 +210,13 @@ def _upstream(config: Config, clock: Clock, slots: Slots) -> Upstream | None:
     if not options.prometheus_server or not options.forward_unsupported_queries:
         return None
     return Upstream(options.prometheus_server, options.prometheus_timeout, options.prometheus_ca_file, clock, slots)
+
+
+def upstream_parts(config: Config, upstream: Upstream | None, clock: Clock) -> UpstreamParts | None:
+    """What reads parts of queries from the upstream, where there is one."""
+    options = config.query_engine
+    language = Language(options.lookback_delta, options.evaluation_interval)
+    return None if upstream is None else UpstreamParts(upstream, options.prometheus_parts, language, clock)
 
 
 def _sources(config: Config, node: Node, metadata: MetricMetadata, metrics: IngestMetrics) -> list[Source]:

@@ -4,7 +4,8 @@
     ├── BadParameter    a parameter of a request is wrong or missing; names it
     ├── NotFound        a path or thing that is not there
     ├── NotReady        the node is starting, rebuilding or stopping
-    └── UpstreamDown    the upstream did not answer, or not with something that can be passed on
+    ├── UpstreamDown    the upstream did not answer, or not with something that can be passed on
+    └── NotJoinable     what the upstream has cannot be a part of an answer made here; it can answer whole queries
 
 `ANSWERS` is the one table that gives errors their HTTP status and Prometheus' error type.
 """
@@ -31,6 +32,10 @@ class UpstreamDown(QueryError):
     """The upstream gave no answer that can be passed on; the text names it and the reason."""
 
 
+class NotJoinable(QueryError):
+    """A part of an answer that cannot be held here; the text names the upstream and what it is."""
+
+
 ANSWERS: dict[type[QueryError], tuple[int, str]] = {
     BadParameter: (400, "bad_data"),
     BadExpression: (400, "bad_data"),
@@ -40,6 +45,7 @@ ANSWERS: dict[type[QueryError], tuple[int, str]] = {
     TimedOut: (503, "timeout"),
     NotReady: (503, "unavailable"),
     UpstreamDown: (503, "unavailable"),
+    NotJoinable: (422, "execution"),
     NotFound: (404, "not_found"),
 }
 

@@ -1,7 +1,7 @@
 """How many queries are evaluated at the same time."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from precompute.errors import TimedOut
@@ -30,3 +30,26 @@ class Slots:
         if getattr(self._mine, "held", False):
             self._mine.held = False
             self._places.release()
+
+    @contextmanager
+    def lent(self, left_ms: Callable[[], int]) -> Iterator[None]:
+        """Let others have this thread's place, if it holds one, inside the block; it holds one again after it.
+
+        left_ms: what is left of the query's time. Raises TimedOut when no place is free in that time; where the
+        block itself fails, that is what is told, and no place is waited for longer than that.
+        """
+        if not getattr(self._mine, "held", False):
+            yield
+            return
+        self.give_back()
+        try:
+            yield
+        except BaseException:
+            self._take_again(left_ms())
+            raise
+        if not self._take_again(left_ms()):
+            raise TimedOut("query timed out in query queue")
+
+    def _take_again(self, timeout_ms: int) -> bool:
+        self._mine.held = self._places.acquire(timeout=timeout_ms / 1000)
+        return bool(self._mine.held)

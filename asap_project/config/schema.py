@@ -128,6 +128,10 @@ class QueryEngine(Section):
         "", description="The upstream, such as http://prometheus:9090; empty: none.", json_schema_extra=SECRET
     )
     prometheus_timeout: DurationMs = Field(duration_ms("30s"), gt=0, description="Longest wait for the upstream.")
+    prometheus_parts: Literal["auto", "always", "never"] = Field(
+        "auto",
+        description="Whether the upstream is asked for parts of a query, or for whole ones: auto asks it who it is.",
+    )
     prometheus_ca_file: str = Field("", description="CA certificates for an https upstream; empty: the system's.")
     alignment: Literal["strict", "nearest"] = Field(
         "strict", description="nearest: move a whole query down to the last sealed multiple of window_size."

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from precompute.clock import Clock
 from precompute.errors import TimedOut
+from precompute.evaluate.limits import Budget
 from query.answers import Forwarded
 from query.errors import UpstreamDown
 from query.slots import Slots
@@ -49,6 +50,13 @@ class Upstream:
         # a POST has room for long expressions
         form = {**parameters, "timeout": f"{timeout_ms}ms"}
         return self._request("POST", f"/api/v1/{path}", form, headers, timeout_ms)
+
+    def part(self, path: str, parameters: Parameters, headers: Mapping[str, str], budget: Budget) -> Forwarded:
+        """Its answer to a sub-expression; the caller's slot is lent while we wait. Raises as `query` does."""
+        timeout_ms = min(budget.left_ms(), self._timeout_ms)
+        form = {**parameters, "timeout": f"{timeout_ms}ms"}
+        with self._slots.lent(budget.left_ms):
+            return self._request("POST", f"/api/v1/{path}", form, headers, timeout_ms)
 
     def get(self, path: str, parameters: Parameters, headers: Mapping[str, str], timeout_ms: int) -> Forwarded:
         """Its answer to any other GET below /api/v1/; raises as `query` does."""

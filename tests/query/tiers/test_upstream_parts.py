@@ -1,0 +1,286 @@
+"""Sub-expressions are asked of an upstream whose semantics are ours, and its values become columns."""
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from precompute.clock import ManualClock, SystemClock
+from precompute.errors import BadExpression, ExecutionError, LimitExceeded, QueryError, TimedOut
+from precompute.evaluate.limits import Budget, Limits
+from precompute.evaluate.values import Scalar, Vector
+from query.errors import NotJoinable, UpstreamDown
+from query.promql.parse import parse
+from query.slots import Slots
+from query.tiers.recognition import Parts
+from query.tiers.summary import Steps
+from query.tiers.upstream import Upstream
+from query.tiers.upstream_parts import Language, Part, UpstreamParts
+from tests import running
+from tests.query.answering import Reply, Server, answering, serving
+from tests.query.tiers.test_points import matrix, rows
+
+LANGUAGE = Language(300_000, 60_000)
+TIMES = np.arange(0, 75_000, 15_000, dtype=np.int64)
+STEPS = Steps(TIMES, 0, 60_000, 15_000)
+NOW = Steps(TIMES[1:2], 15_000, 15_000)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as server:
+        yield server
+
+
+def budget(timeout_ms: int = 10_000, **limits: int) -> Budget:
+    return Budget(Limits(**limits), SystemClock(), timeout_ms)
+
+
+class Asking:
+    """An upstream and what reads parts from it."""
+
+    def __init__(self, url: str, parts: Parts = "always", slots: Slots | None = None) -> None:
+        self.clock = ManualClock(1_000_000)
+        self.upstream = Upstream(url, 10_000, "", SystemClock(), slots or Slots(1))
+        self.parts = UpstreamParts(self.upstream, parts, LANGUAGE, self.clock)
+
+    def read(self, text: str, steps: Steps = STEPS, **headers: str) -> Part:
+        return self.parts.read(parse(text), steps, budget(), headers)
+
+    def takes_parts(self) -> bool:
+        return self.parts.takes_parts({}, budget())
+
+
+@pytest.fixture
+def asking(server: Server) -> Iterator[Asking]:
+    asking = Asking(server.url)
+    yield asking
+    asking.upstream.close()
+
+
+def vector(*series: tuple[Mapping[str, str], list[Any]]) -> bytes:
+    result = [{"metric": labels, "value": point} for labels, point in series]
+    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}).encode()
+
+
+def failing(status: int, kind: str, text: str) -> Reply:
+    return answering(status, json.dumps({"status": "error", "errorType": kind, "error": text}).encode())
+
+
+def test_steps_are_asked_for_as_a_range(server: Server, asking: Asking) -> None:
+    body = matrix(({"a": "1"}, [[15, "1.5"], [60, "NaN"]]), warnings=["w"], infos=["i"])
+    server.reply = answering(200, body.encode())
+    part = asking.read("up")
+    method, path, form, _ = server.asked[0]
+    assert (method, path) == ("POST", "/api/v1/query_range")
+    assert int(form.pop("timeout")[0].removesuffix("ms")) <= 10_000
+    assert form == {
+        "query": ["up"], "start": ["0"], "end": ["60"], "step": ["15"], "lookback_delta": ["300000ms"]
+    }  # fmt: skip
+    ((labels, values),) = rows(part.value)
+    assert (labels, values[:4]) == ({"a": "1"}, [None, 1.5, None, None])
+    assert (part.warnings, part.infos) == (("w",), ("i",))
+
+
+def test_one_time_is_asked_for_as_an_instant(server: Server, asking: Asking) -> None:
+    server.reply = answering(200, vector(({"__name__": "up", "a": "1"}, [15, "3"])))
+    assert rows(asking.read("up", NOW).value) == [({"__name__": "up", "a": "1"}, [3.0])]
+    assert server.asked[0][1:2] == ("/api/v1/query",)
+    assert server.asked[0][2]["time"] == ["15"]
+
+
+def test_only_the_asked_steps_of_a_grid_with_gaps_are_taken(server: Server, asking: Asking) -> None:
+    points = [[t, str(t)] for t in (15, 30, 45, 60)]
+    server.reply = answering(200, matrix(({}, points), ({"b": "1"}, points[1:3])).encode())
+    part = asking.read("up", STEPS.at(TIMES[[1, 4]]))
+    assert rows(part.value) == [({}, [15.0, 60.0])]
+    assert (server.asked[0][2]["start"], server.asked[0][2]["end"]) == (["15"], ["60"])
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("up @ end()", "up @ 60.000"),
+        ("sum(rate(up[5m] @ start() offset 1m))", "sum(rate(up[5m] @ 0.000 offset 1m))"),
+        ("max_over_time(up[1h:])", "max_over_time((up)[1h:1m])"),
+        ("max_over_time(up[1h:5s] @ end())", "max_over_time((up)[1h:5s] @ 60.000)"),
+        ("up * (end() - start()) / step() + range()", "(((up * (60 - 0)) / 15) + 60)"),
+        ("info(up)", 'info(up, {__name__=~"target_info"})'),
+        ("info(up offset 5m, {x=~'.+'})", 'info(up offset 5m, {__name__=~"target_info",x=~".+"})'),
+        ('up{a="\ufffd"}', 'up{a="\\ufffd"}'),
+    ],
+)
+def test_a_part_is_asked_for_without_what_depends_on_the_query_around_it(
+    server: Server, asking: Asking, text: str, asked: str
+) -> None:
+    server.reply = answering(200, matrix().encode())
+    asking.read(text, STEPS.at(TIMES[1:3]))
+    assert server.asked[0][2]["query"] == [asked]
+
+
+def test_a_scalar_is_a_scalar(server: Server, asking: Asking) -> None:
+    server.reply = answering(200, matrix(({}, [[t // 1000, "2"] for t in TIMES.tolist()])).encode())
+    part = asking.read("scalar(up)")
+    assert isinstance(part.value, Scalar)
+    assert part.value.values.tolist() == [2.0] * 5
+
+
+def test_more_steps_than_an_upstream_gives_at_once_are_asked_for_in_stretches(server: Server, asking: Asking) -> None:
+    def reply(request: http.server.BaseHTTPRequestHandler) -> None:
+        form = server.asked[-1][2]
+        first, last = int(form["start"][0]), int(form["end"][0])
+        points = [[t, str(t)] for t in range(first, last + 1)]
+        assert len(points) <= 11_000
+        answering(200, matrix(({"a": "1"}, points)).encode())(request)
+
+    server.reply = reply
+    times = np.arange(0, 25_000_000, 1000, dtype=np.int64)
+    part = asking.read("up", Steps(times, 0, int(times[-1]), 1000))
+    assert isinstance(part.value, Vector)
+    assert (part.value.values == times / 1000).all()
+    assert part.value.present.all()
+    assert len(server.asked) == 3
+
+
+def test_of_one_time_the_order_that_was_asked_for_is_kept(server: Server, asking: Asking) -> None:
+    server.reply = answering(200, vector(({"a": "2"}, [15, "1"]), ({"a": "1"}, [15, "2"])))
+    for text, ordered in (("sort(up)", True), ("topk(2, up)", True), ("up", False)):
+        value = asking.read(text, NOW).value
+        assert isinstance(value, Vector)
+        assert (value.ordered, [labels["a"] for labels, _ in rows(value)]) == (ordered, ["2", "1"])
+
+
+@pytest.mark.parametrize("text", ["up[5m]", "up[5m:1m]", '"text"'])
+def test_what_is_no_vector_or_scalar_is_no_part(server: Server, asking: Asking, text: str) -> None:
+    with pytest.raises(NotJoinable):
+        asking.read(text)
+    assert not server.asked
+
+
+@pytest.mark.parametrize(
+    ("reply", "error", "text"),
+    [
+        (failing(400, "bad_data", "unknown function"), BadExpression, "answered: unknown function"),
+        (failing(422, "execution", "duplicate series"), ExecutionError, "answered: duplicate series"),
+        (failing(503, "timeout", "query timed out"), TimedOut, "answered: query timed out"),
+        (failing(503, "unavailable", "starting"), UpstreamDown, "answered: starting"),
+        (failing(500, "internal", "oh"), UpstreamDown, "answered: oh"),
+        (answering(401, b"who are you"), UpstreamDown, "answered: status 401"),
+        (answering(502, b"[]"), UpstreamDown, "answered: status 502"),
+        (answering(200, b"<html>"), UpstreamDown, "answered with no JSON"),
+        (answering(200, matrix().replace("matrix", "vector").encode()), UpstreamDown, "answered with no matrix"),
+        (answering(200, matrix(({}, [])).replace('"values"', '"histograms"').encode()), NotJoinable, "histograms"),
+        (answering(302, b"", Location="/login"), UpstreamDown, "sends us elsewhere"),
+    ],
+)  # fmt: skip
+def test_what_is_no_answer_is_an_error_with_its_name_and_the_reason(
+    server: Server, asking: Asking, reply: Reply, error: type[QueryError], text: str
+) -> None:
+    server.reply = reply
+    with pytest.raises(error, match=f"the upstream {server.url} .*{text}"):
+        asking.read("up")
+
+
+def test_an_answer_too_large_for_a_query_is_refused(server: Server, asking: Asking) -> None:
+    server.reply = answering(200, matrix(*(({"a": str(k)}, []) for k in range(1000))).encode())
+    with pytest.raises(LimitExceeded):
+        asking.parts.read(parse("up"), STEPS, budget(max_matrix_bytes=10_000), {})
+
+
+def test_the_slot_is_lent_while_we_wait_and_held_afterwards(server: Server) -> None:
+    slots = Slots(1)
+    asking = Asking(server.url, slots=slots)
+    arrived, release = threading.Event(), threading.Event()
+
+    def reply(request: http.server.BaseHTTPRequestHandler) -> None:
+        arrived.set()
+        release.wait(10)
+        answering(200, matrix().encode())(request)
+
+    held: list[bool] = []
+
+    def query() -> None:
+        with slots.taken(1000):
+            asking.read("up")
+            try:
+                with slots.taken(1):
+                    held.append(False)
+            except TimedOut:
+                held.append(True)
+
+    server.reply = reply
+    thread = threading.Thread(target=query)
+    thread.start()
+    assert arrived.wait(10)
+    with slots.taken(100):
+        pass
+    release.set()
+    thread.join()
+    asking.upstream.close()
+    assert held == [True]
+
+
+def buildinfo(version: Any) -> Reply:
+    return answering(200, json.dumps({"status": "success", "data": {"version": version}}).encode())
+
+
+@pytest.mark.parametrize(
+    ("reply", "takes"),
+    [
+        (buildinfo("3.5.0"), True), (buildinfo("v3.10.2-rc.1"), True),
+        (buildinfo("2.42.0+ds"), False), (buildinfo("2.24.0"), False), (buildinfo("4.0.0"), False),
+        (buildinfo("0.39.2"), False), (buildinfo("33"), False), (buildinfo("main"), False), (buildinfo(3.5), False),
+        (buildinfo(None), False), (answering(404, b"404 page not found"), False), (answering(200, b"[]"), False),
+        (answering(500, b'{"data":{"version":"3.5.0"}}'), False),
+    ],
+)  # fmt: skip
+def test_who_takes_parts_is_told_by_its_buildinfo(server: Server, reply: Reply, takes: bool) -> None:
+    server.reply = reply
+    asking = Asking(server.url, "auto")
+    assert [asking.takes_parts() for _ in range(3)] == [takes] * 3
+    assert [path for _, path, _, _ in server.asked] == ["/api/v1/status/buildinfo"]
+    asking.upstream.close()
+
+
+def test_the_option_beats_the_buildinfo(server: Server) -> None:
+    assert Asking(server.url, "always").takes_parts()
+    assert not Asking(server.url, "never").takes_parts()
+    assert not server.asked
+
+
+def test_it_is_asked_again_after_a_while(server: Server) -> None:
+    server.reply = buildinfo("3.5.0")
+    asking = Asking(server.url, "auto")
+    assert asking.takes_parts()
+    server.reply = buildinfo("2.24.0")
+    asking.clock.advance(599_000)
+    assert asking.takes_parts()
+    asking.clock.advance(1000)
+    assert not asking.takes_parts()
+    asking.upstream.close()
+
+
+def test_it_is_asked_again_soon_where_it_did_not_say_or_has_failed(server: Server) -> None:
+    asking = Asking(server.url, "auto")
+    server.reply = answering(503, b"starting")
+    assert not asking.takes_parts()
+    server.reply = buildinfo("3.5.0")
+    asking.clock.advance(15_000)
+    assert asking.takes_parts()
+    server.reply = answering(200, b"<html>")
+    with pytest.raises(UpstreamDown):
+        asking.read("up")
+    asking.clock.advance(15_000)
+    assert not asking.takes_parts()
+    asking.upstream.close()
+
+
+def test_nobody_there_takes_no_parts() -> None:
+    asking = Asking(f"http://127.0.0.1:{running.free_port()}", "auto")
+    assert not asking.takes_parts()
+    with pytest.raises(UpstreamDown, match="Connection refused"):
+        asking.read("up")
