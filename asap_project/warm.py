@@ -35,7 +35,8 @@ from precompute.sketches.registry import ACCUMULATORS
 from precompute.stores.memory import MemoryStore
 from query.answers import Answer, Forwarded
 from query.api.encode import answer
-from query.engine import EngineOptions, QueryEngine
+from query.engine import EngineOptions, QueryEngine, Request
+from query.mixed import MixedTiers
 from query.promql.parse import parse
 from query.series import ALWAYS, SeriesQueries
 from query.tiers.head import HeadTier
@@ -134,19 +135,19 @@ def _ask(node: Node, clock: ManualClock) -> None:
     options = EngineOptions(
         300_000, 600_000, 100, Limits(), _WIDTH_MS, False, features=Features(experimental_functions=True)
     )
+    head = HeadTier(node.head, node.progress, clock, 3_600_000, False)
     engine = QueryEngine(
-        SummaryTier(node.engine, node.progress, False),
-        HeadTier(node.head, node.progress, clock, 3_600_000, False),
-        None, source, node.engine.aggregations, node.engine.sealed_ms, options, clock,
+        MixedTiers(SummaryTier(node.engine, node.progress, False), head, None, False, clock),
+        head, None, source, node.engine.aggregations, node.engine.sealed_ms, options, clock,
     )  # fmt: skip
     sealed_ms = clock.now_ms() - 2 * _WIDTH_MS
     texts = [f"{op} by (g) ({_PARAMETERS.get(op, '')}warm)" for op in sorted(OPERATORS)] + list(_TEXTS)
     for text in texts:
         for end_ms in (sealed_ms, sealed_ms + 1):
-            _encode(engine.instant(text, end_ms, None, {}))
+            _encode(engine.instant(text, end_ms, Request()))
             if text != "warm[1m]":
-                _encode(engine.range(text, end_ms - 3 * _WIDTH_MS, end_ms, _WIDTH_MS, None, {}))
+                _encode(engine.range(text, end_ms - 3 * _WIDTH_MS, end_ms, _WIDTH_MS, Request()))
     for text in _CLASHES:
         with suppress(ExecutionError):
-            _encode(engine.instant(text, sealed_ms + 1, None, {}))
+            _encode(engine.instant(text, sealed_ms + 1, Request()))
     SeriesQueries(node.index, node.head, MetricMetadata()).series((), *ALWAYS)

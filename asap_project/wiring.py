@@ -37,13 +37,14 @@ from precompute.stores.database import DatabaseStore
 from query.apps import QueryConfig, QueryParts
 from query.engine import EngineOptions, QueryEngine
 from query.metrics import QueryMetrics
+from query.mixed import MixedTiers
 from query.promql.parse import parse
 from query.series import SeriesQueries
 from query.slots import Slots
 from query.tiers.head import HeadTier
 from query.tiers.summary import SummaryTier
 from query.tiers.upstream import Upstream
-from query.tiers.upstream_parts import Language, UpstreamParts
+from query.tiers.upstream_parts import UpstreamParts
 
 VERSION = "0.1.0"
 
@@ -193,8 +194,9 @@ def query_engine(config: Config, node: Node, upstream: Upstream | None) -> Query
         config.engine.minibatch.window_size, options.alignment == "nearest", options.evaluation_interval,
         Features(options.delayed_name_removal, options.experimental_functions),
     )  # fmt: skip
+    tiers = MixedTiers(summary, head, upstream_parts(config, upstream, clock), upstream is not None, clock)
     return QueryEngine(
-        summary, head, upstream, source, node.engine.aggregations, node.engine.sealed_ms, engine_options, clock
+        tiers, head, upstream, source, node.engine.aggregations, node.engine.sealed_ms, engine_options, clock
     )
 
 
@@ -215,8 +217,11 @@ def _upstream(config: Config, clock: Clock, slots: Slots) -> Upstream | None:
 def upstream_parts(config: Config, upstream: Upstream | None, clock: Clock) -> UpstreamParts | None:
     """What reads parts of queries from the upstream, where there is one."""
     options = config.query_engine
-    language = Language(options.lookback_delta, options.evaluation_interval)
-    return None if upstream is None else UpstreamParts(upstream, options.prometheus_parts, language, clock)
+    return (
+        None
+        if upstream is None
+        else UpstreamParts(upstream, options.prometheus_parts, options.evaluation_interval, clock)
+    )
 
 
 def _sources(config: Config, node: Node, metadata: MetricMetadata, metrics: IngestMetrics) -> list[Source]:

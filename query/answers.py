@@ -2,8 +2,26 @@
 
 from dataclasses import dataclass
 
+from precompute.evaluate.trace import Trace
 from precompute.evaluate.values import Value
 from precompute.samples import I64
+from query.account import Account
+from query.plan import Plan
+from query.tiers.summary import Steps
+
+
+@dataclass(frozen=True)
+class Told:
+    """How a query was answered."""
+
+    text: str
+    plan: Plan | None
+    """None where it cannot be planned here."""
+    steps: Steps
+    account: Account
+    trace: Trace | None
+    why: str
+    """Why the upstream answered the whole of it; "" where it did not."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +39,7 @@ class Answer:
     bound: str
     warnings: tuple[str, ...] = ()
     infos: tuple[str, ...] = ()
+    told: Told | None = None
 
 
 @dataclass(frozen=True)
@@ -30,3 +49,4 @@ class Forwarded:
     status: int
     content_type: str
     body: bytes
+    told: Told | None = None

@@ -1,12 +1,14 @@
-"""The query engine: parse, plan, and answer each step from the first tier that provably can.
+"""The query engine: parse, plan, and answer each part of each step from the first tier that provably can.
 
-summary    where every selector is reached through summaries whose panes are there and right
+summary    where the panes are there and right
 head       where all that was received is still held
-upstream   the whole query, if a step is left; without one: left out with a warning, or a clear error
+upstream   what is left: parts of the query where the upstream means by PromQL what we mean, else the whole of it
+           without one: steps are left out with a warning, or a clear error
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -15,21 +17,25 @@ from precompute.aggregations import Aggregation
 from precompute.clock import Clock
 from precompute.errors import BadExpression, ExecutionError, Unsupported
 from precompute.evaluate.context import Evaluation, Features, Source
-from precompute.evaluate.evaluator import disabled, result, unsupported
+from precompute.evaluate.evaluator import disabled
 from precompute.evaluate.expr import Expr, Range, String, Subquery, duration_text
 from precompute.evaluate.limits import Budget, Limits
-from precompute.evaluate.values import Value, Vector
+from precompute.evaluate.trace import Trace
 from precompute.panes import last_end
-from precompute.samples import I64, Bool
 from precompute.sketches.registry import STATISTICS
-from query.answers import Answer, Forwarded
-from query.join import join_steps
+from query.account import Account
+from query.answers import Answer, Forwarded, Told
+from query.assign import SUMMARY
+from query.mixed import Asking, Mixed, MixedTiers
 from query.plan import Plan, plan
 from query.promql.parse import parse
 from query.tiers.head import HeadTier
-from query.tiers.summary import Steps, SummaryTier, clock_text
+from query.tiers.summary import Steps, clock_text
 
 HOLE_WARNING = "some samples are known to be missing; the answer is made from those received"
+
+_REMEMBERED, _REMEMBERED_LENGTH = 1024, 4096
+"""How many plans are kept, and the longest text of one."""
 
 
 class Upstream(Protocol):
@@ -56,147 +62,155 @@ class EngineOptions:
     features: Features = field(default_factory=Features)
 
 
+@dataclass(frozen=True)
+class Request:
+    """What a caller may say beside the query and its times."""
+
+    timeout_ms: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The caller's, of which the upstream hears those that say who asks."""
+    lookback_ms: int | None = None
+    """Another lookback than the configured one."""
+    limit: int = 0
+    """Of series, for the upstream to know; 0 is none."""
+    traced: bool = False
+    """Whether to measure each sub-expression."""
+
+
+_PLAIN = Request()
+
+
+@dataclass(frozen=True)
+class _Query:
+    """One query under way."""
+
+    kind: str
+    text: str
+    steps: Steps
+    infos: tuple[str, ...]
+    request: Request
+    lookback_ms: int
+    budget: Budget
+    account: Account
+    trace: Trace | None
+
+
 class QueryEngine:
     """Answers instant and range queries."""
 
     def __init__(
-        self, summary: SummaryTier, head: HeadTier, upstream: Upstream | None, source: Source,
+        self, tiers: MixedTiers, head: HeadTier, upstream: Upstream | None, source: Source,
         aggregations: Sequence[Aggregation], sealed_ms: Callable[[], int], options: EngineOptions, clock: Clock,
     ) -> None:  # fmt: skip
-        self._summary, self._head, self._upstream, self._source = summary, head, upstream, source
+        self._tiers, self._head, self._upstream, self._source = tiers, head, upstream, source
         self._aggregations, self._sealed_ms = tuple(aggregations), sealed_ms
         self._options, self._clock = options, clock
+        self._remembered = lru_cache(_REMEMBERED)(self._prepare)
 
-    def instant(
-        self, text: str, time_ms: int | None, timeout_ms: int | None, headers: Mapping[str, str]
-    ) -> Answer | Forwarded:
+    def instant(self, text: str, time_ms: int | None, request: Request = _PLAIN) -> Answer | Forwarded:
         """The query at one time, now if None."""
         time_ms = self._clock.now_ms() if time_ms is None else time_ms
-        steps, infos = self._aligned(Steps(np.array([time_ms], np.int64), time_ms, time_ms))
-        asked = {"query": text, "time": _seconds(int(steps.times[0]))}
-        return self._answer("instant", "query", text, asked, steps, infos, timeout_ms, headers)
+        return self._answer("instant", text, Steps(np.array([time_ms], np.int64), time_ms, time_ms), request)
 
     def range(
-        self, text: str, start_ms: int, end_ms: int, step_ms: int, timeout_ms: int | None, headers: Mapping[str, str]
+        self, text: str, start_ms: int, end_ms: int, step_ms: int, request: Request = _PLAIN
     ) -> Answer | Forwarded:
         """The query at start, start + step, … up to end."""
         times = np.arange(start_ms, end_ms + 1, step_ms, dtype=np.int64)
-        steps, infos = self._aligned(Steps(times, start_ms, end_ms, step_ms))
-        asked = {
-            "query": text, "start": _seconds(steps.start_ms), "end": _seconds(steps.end_ms), "step": _seconds(step_ms)
-        }  # fmt: skip
-        return self._answer("range", "query_range", text, asked, steps, infos, timeout_ms, headers)
+        return self._answer("range", text, Steps(times, start_ms, end_ms, step_ms), request)
 
-    def _answer(
-        self, kind: str, path: str, text: str, asked: Mapping[str, str], steps: Steps, infos: tuple[str, ...],
-        timeout_ms: int | None, headers: Mapping[str, str],
-    ) -> Answer | Forwarded:  # fmt: skip
-        longest_ms = self._options.timeout_ms
-        budget = Budget(self._options.limits, self._clock, min(timeout_ms or longest_ms, longest_ms))
+    def _answer(self, kind: str, text: str, steps: Steps, request: Request) -> Answer | Forwarded:
+        began_s = self._clock.monotonic_s()
+        query = self._query(kind, text, steps, request)
+        planned = self._planned(query)
+        made = planned if isinstance(planned, str) else self._local(query, planned)
+        answer = self._forward(query, made) if isinstance(made, str) else made
+        account = query.account
+        account.seconds, account.samples = self._clock.monotonic_s() - began_s, query.budget.samples_read
+        account.panes, account.groups = query.budget.panes_read, query.budget.groups_merged
+        why = made if isinstance(made, str) else ""
+        told = Told(text, None if isinstance(planned, str) else planned, query.steps, account, query.trace, why)
+        return replace(answer, told=told)
 
-        def forward(why: str) -> Forwarded:
-            if self._upstream is None:
-                raise Unsupported(why)
-            return self._upstream.query(path, asked, headers, budget.left_ms())
-
-        try:
-            expr = parse(text, self._options.max_depth)
-        except Unsupported as missing:
-            return forward(missing.feature)
-        if missing_feature := unsupported(expr):
-            return forward(missing_feature)
-        if off := disabled(expr, self._options.features):
-            if self._upstream is None:
-                raise BadExpression(f"parse error: {off}")
-            return forward(off)
-        _check_type(expr, kind)
-        local = self._local(expr, kind, self._evaluation(steps, budget))
-        return forward(local) if isinstance(local, str) else replace(local, infos=local.infos + infos)
-
-    def _evaluation(self, steps: Steps, budget: Budget) -> Evaluation:
+    def _query(self, kind: str, text: str, steps: Steps, request: Request) -> _Query:
         options = self._options
-        return Evaluation(
-            self._source, steps.times, options.lookback_ms, budget, steps.start_ms, steps.end_ms,
-            features=options.features, step_ms=steps.step_ms, evaluation_interval_ms=options.evaluation_interval_ms,
+        moved, infos = self._aligned(steps)
+        budget = Budget(options.limits, self._clock, min(request.timeout_ms or options.timeout_ms, options.timeout_ms))
+        lookback_ms = request.lookback_ms or options.lookback_ms
+        trace = Trace(self._clock) if request.traced else None
+        return _Query(kind, text, moved, infos, request, lookback_ms, budget, Account(), trace)
+
+    def _planned(self, query: _Query) -> Plan | str:
+        """The plan, or why it cannot be made here."""
+        prepare = self._remembered if len(query.text) <= _REMEMBERED_LENGTH else self._prepare
+        try:
+            planned, off = prepare(query.text, query.lookback_ms)
+        except Unsupported as missing:
+            return missing.feature
+        _check_type(planned.expr, query.kind)
+        if off and self._upstream is None:
+            raise BadExpression(f"parse error: {off}")
+        return off or planned
+
+    def _prepare(self, text: str, lookback_ms: int) -> tuple[Plan, str | None]:
+        """The plan, and what in it is switched off here."""
+        expr = parse(text, self._options.max_depth)
+        return plan(expr, self._aggregations, lookback_ms), disabled(expr, self._options.features)
+
+    def _forward(self, query: _Query, why: str) -> Forwarded:
+        """The upstream's answer to the whole query. Raises Unsupported with the reason where there is none."""
+        if self._upstream is None:
+            raise Unsupported(why)
+        asked = {"query": query.text, **_when(query)}
+        if query.lookback_ms != self._options.lookback_ms:
+            asked["lookback_delta"] = f"{query.lookback_ms}ms"
+        if query.request.limit:
+            asked["limit"] = str(query.request.limit)
+        path = "query" if query.kind == "instant" else "query_range"
+        return self._upstream.query(path, asked, query.request.headers, query.budget.left_ms())
+
+    def _local(self, query: _Query, planned: Plan) -> Answer | str:
+        """The answer from all tiers, or why an upstream must give the whole of it."""
+        at, account = self._evaluation(query), query.account
+        mixed = self._tiers.evaluate(Asking(planned, at, query.request.headers, account))
+        if isinstance(mixed, str):
+            return mixed
+        if mixed.value is None:
+            missing = next((n.missing for n in planned.nodes if n.missing), "")
+            if missing:
+                raise Unsupported(missing)
+            raise ExecutionError(f"{mixed.why}, and there is no upstream (query_engine.prometheus_server)")
+        warnings, infos = at.notes.shown()
+        tiers = account.tiers() or ("head",)
+        return Answer(
+            mixed.value, query.steps.times, query.kind, tiers, self._bound(planned, query.steps, mixed, tiers),
+            (*warnings, *self._warnings(planned.expr, query, mixed)), infos + query.infos,
         )  # fmt: skip
 
-    def _local(self, expr: Expr, kind: str, at: Evaluation) -> Answer | str:
-        """The answer from summaries and head, or why an upstream must give it."""
-        steps = Steps(at.times, at.start_ms, at.end_ms, at.step_ms)
-        planned = plan(expr, self._aggregations, self._options.lookback_ms)
-        parts: list[tuple[str, Bool, Value]] = []
-        left = np.ones(len(steps.times), np.bool_)
-        if planned.from_summaries and not self._head.lacks_series(expr):
-            left &= ~self._from_summaries(planned, steps, at, parts)
-        if left.any():
-            why = self._from_head(expr, steps, left, at, parts)
-            if why and self._upstream is not None:
-                return why
-            if why and not parts:
-                raise ExecutionError(f"{why}, and there is no upstream (query_engine.prometheus_server)")
-        noted, infos = at.notes.shown()
-        warnings = (*noted, *self._warnings(planned, expr, steps, left, parts))
-        value = join_steps([(where, part) for _, where, part in parts], len(steps.times))
-        tiers = tuple(tier for tier, _, _ in parts)
-        return Answer(value, steps.times, kind, tiers, self._bound(planned, steps, tiers), warnings, infos)
+    def _evaluation(self, query: _Query) -> Evaluation:
+        options, steps = self._options, query.steps
+        return Evaluation(
+            self._source, steps.times, query.lookback_ms, query.budget, steps.start_ms, steps.end_ms,
+            features=options.features, step_ms=steps.step_ms, evaluation_interval_ms=options.evaluation_interval_ms,
+            trace=query.trace,
+        )  # fmt: skip
 
-    def _from_summaries(
-        self, planned: Plan, steps: Steps, at: Evaluation, parts: list[tuple[str, Bool, Value]]
-    ) -> Bool:
-        """Answer the steps that summaries can; which those are, bool[s]."""
-        good = np.ones(len(steps.times), np.bool_)
-        for coverage in planned.covered:
-            good &= self._summary.servable(coverage, steps)[0]
-        if not good.any():
-            return good
-        asked = steps.at(steps.times[good])
-        known: dict[Expr, Vector] = {}
-        right = np.ones(int(good.sum()), np.bool_)
-        for coverage in planned.covered:
-            known[coverage.requirement.node], fine = self._summary.read(coverage, asked, at.budget)
-            right &= fine
-        good[good] = right
-        if right.any():
-            parts.append(("summary", good, _over(planned.expr, known, asked.times, right, at)))
-        return good
-
-    def _from_head(
-        self, expr: Expr, steps: Steps, left: Bool, at: Evaluation, parts: list[tuple[str, Bool, Value]]
-    ) -> str:
-        """Answer the steps that are left and that the head covers; why it does not cover the first other one."""
-        asked = steps.at(steps.times[left])
-        good, why = self._head.covered(expr, asked, self._options.lookback_ms)
-        if why and self._upstream is not None:
-            return why
-        if good.any():
-            where = left.copy()
-            where[left] = good
-            covered = steps.at(asked.times[good])
-            value = result(expr, replace(at, times=covered.times))
-            if not self._head.still_held(expr, covered, self._options.lookback_ms):
-                return self._from_head(expr, steps, left, at, parts)
-            parts.append(("head", where, value))
-        left[left] = ~good
-        return why
-
-    def _warnings(
-        self, planned: Plan, expr: Expr, steps: Steps, left: Bool, parts: Sequence[tuple[str, Bool, Value]]
-    ) -> tuple[str, ...]:
-        warnings = []
-        answered = steps.at(steps.times[np.logical_or.reduce([at for _, at, _ in parts])])
-        if self._head.touches_hole(expr, answered, self._options.lookback_ms):
+    def _warnings(self, expr: Expr, query: _Query, mixed: Mixed) -> tuple[str, ...]:
+        if self._upstream is not None:  # it has what is missing here
+            return ()
+        warnings, times = [], query.steps.times
+        if self._head.touches_hole(expr, query.steps.at(times[~mixed.left]), query.lookback_ms):
             warnings.append(HOLE_WARNING)
-        if left.any() and len(answered.times) < len(steps.times):
+        if mixed.left.any():
             warnings.append(
-                f"steps up to {clock_text(int(steps.times[left].max()))} UTC are left out: their samples are no longer "
+                f"steps up to {clock_text(int(times[mixed.left].max()))} UTC are left out: their samples are no longer "
                 "held, and there is no upstream (query_engine.prometheus_server)"
             )
         return tuple(warnings)
 
-    def _bound(self, planned: Plan, steps: Steps, tiers: Sequence[str]) -> str:
-        bounds = (
-            {str(STATISTICS[c.requirement.node.op].bound) for c in planned.covered} if "summary" in tiers else set()
-        )
+    def _bound(self, planned: Plan, steps: Steps, mixed: Mixed, tiers: Sequence[str]) -> str:
+        read = [n.coverage for n in planned.nodes if n.coverage and (mixed.codes[n.number] == SUMMARY).any()]
+        bounds = {str(STATISTICS[coverage.requirement.node.op].bound) for coverage in read}
         bound = ", ".join(sorted(bounds - {"exact"})) or "exact"
         sealed_ms = last_end(self._sealed_ms(), self._options.window_ms)
         unsealed = "head" in tiers and int(steps.times.max()) > sealed_ms
@@ -215,18 +229,18 @@ class QueryEngine:
         return moved, (f"moved back by {duration_text(moved_ms)} to the pane grid (query_engine.alignment: nearest)",)
 
 
-def _over(expr: Expr, known: Mapping[Expr, Vector], times: I64, right: Bool, at: Evaluation) -> Value:
-    """The expression over the values of its covered parts, at the steps where all are right."""
-    kept = {
-        node: replace(v, values=v.values[:, right], present=v.present[:, right]).seen() for node, v in known.items()
-    }
-    return result(expr, replace(at, times=times[right], known=kept))
-
-
 def _check_type(expr: Expr, kind: str) -> None:
     if kind == "range" and isinstance(expr, (String, Range, Subquery)):
         what = "string" if isinstance(expr, String) else "range vector"
         raise BadExpression(f'invalid expression type "{what}" for range query, must be Scalar or instant Vector')
+
+
+def _when(query: _Query) -> dict[str, str]:
+    """The times as an upstream is asked for them."""
+    steps = query.steps
+    if query.kind == "instant":
+        return {"time": _seconds(int(steps.times[0]))}
+    return {"start": _seconds(steps.start_ms), "end": _seconds(steps.end_ms), "step": _seconds(steps.step_ms)}
 
 
 def _seconds(ms: int) -> str:

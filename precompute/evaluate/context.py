@@ -1,12 +1,13 @@
 """What an expression is evaluated against, and what an evaluation leaves beside its value."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from precompute.evaluate.expr import Call, Expr, Selector
 from precompute.evaluate.limits import Budget
-from precompute.evaluate.values import Matrix, Value, Vector
+from precompute.evaluate.trace import Trace
+from precompute.evaluate.values import Matrix, Scalar, Value, Vector
 from precompute.samples import F64, I64
 
 WARNING, INFO = "PromQL warning: ", "PromQL info: "
@@ -29,6 +30,11 @@ class Notes:
     def inform(self, text: str) -> None:
         """Note an info; `text` is without its prefix."""
         self._infos[INFO + text] = None
+
+    def pass_on(self, warnings: Sequence[str], infos: Sequence[str]) -> None:
+        """Note what another system noted, as it wrote it."""
+        self._warnings.update(dict.fromkeys(warnings))
+        self._infos.update(dict.fromkeys(infos))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -100,7 +106,7 @@ class Evaluation:
     start_ms: int
     end_ms: int
     """What `@ start()` and `@ end()` mean."""
-    known: Mapping[Expr, Vector] | None = None
+    known: Mapping[Expr, Vector | Scalar] | None = None
     """Sub-expressions whose values are already there, at the same steps."""
     notes: Notes = field(default_factory=Notes)
     features: Features = Features()
@@ -108,6 +114,8 @@ class Evaluation:
     """Distance of the query's steps; 0 for an instant query."""
     evaluation_interval_ms: int = 60_000
     """The step of subqueries that name none."""
+    trace: Trace | None = None
+    """Told what each sub-expression takes."""
 
 
 Evaluate = Callable[[Expr, Evaluation], Value]

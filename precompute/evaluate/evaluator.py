@@ -75,6 +75,8 @@ def evaluate(expr: Expr, at: Evaluation) -> Value:
         note_known(expr, at.known[expr], at)
         return at.known[expr]
     at.budget.check_time()
+    if at.trace is not None:
+        return at.trace.measured(expr, at.budget, lambda: _RULES[type(expr)](expr, at))
     return _RULES[type(expr)](expr, at)
 
 

@@ -29,7 +29,7 @@ class Budget:
         self._limits, self._clock = limits, clock
         self._timeout_s = timeout_ms / 1000
         self._deadline_s = clock.monotonic_s() + self._timeout_s
-        self.samples_read = 0
+        self.samples_read, self.panes_read, self.groups_merged = 0, 0, 0
         self._text_bytes = 0
 
     def cells(self, rows: int, steps: int) -> None:
@@ -53,6 +53,11 @@ class Budget:
         self.samples_read += count
         if self.samples_read > self._limits.max_samples:
             raise LimitExceeded("query processing would load too many samples into memory in query execution")
+
+    def merged(self, panes: int, groups: int) -> None:
+        """After groups of so many panes, all together, were read from summaries and merged."""
+        self.panes_read += panes
+        self.groups_merged += groups
 
     def check_time(self) -> None:
         """Raises TimedOut once the deadline has passed."""

@@ -3,14 +3,14 @@
 A step's value depends on no other step, so the values are the same to the bit.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from precompute.evaluate.context import Evaluation
-from precompute.evaluate.expr import Aggregate, selectors
-from precompute.evaluate.values import Frame, Vector, common_symbols
+from precompute.evaluate.expr import Aggregate, Expr, selectors
+from precompute.evaluate.values import Frame, Scalar, Vector, common_symbols
 from precompute.samples import Bool
 from precompute.sketches.registry import STATISTICS
 
@@ -33,14 +33,23 @@ def tiles(node: Aggregate, at: Evaluation) -> Iterator[tuple[Bool, Evaluation]]:
     for places in np.array_split(np.arange(steps), count):
         which = np.zeros(steps, np.bool_)
         which[places] = True
-        yield which, replace(at, times=at.times[which])
+        yield which, replace(at, times=at.times[which], known=at_some_steps(at.known or {}, which))
 
 
 def _steps_at_once(node: Aggregate, at: Evaluation) -> int:
-    if node.op not in _FOLDED or at.known or len(at.times) <= _FEWEST_STEPS:
+    if node.op not in _FOLDED or len(at.times) <= _FEWEST_STEPS:
         return len(at.times)
     rows = max((at.source.series(selector, at.budget) for selector in selectors(node.expr)), default=0)
     return max(_FEWEST_STEPS, TILE_CELLS // max(rows, 1))
+
+
+def at_some_steps(known: Mapping[Expr, Vector | Scalar], which: Bool) -> dict[Expr, Vector | Scalar]:
+    """Known values at the steps that bool[s] tells."""
+    return {
+        node: Scalar(value.values[which]) if isinstance(value, Scalar)
+        else replace(value, values=value.values[:, which], present=value.present[:, which]).seen()
+        for node, value in known.items()
+    }  # fmt: skip
 
 
 def at_all_steps(parts: Sequence[tuple[Bool, Vector]], steps: int) -> Vector:

@@ -16,6 +16,7 @@ from query.api import catalogue, encode
 from query.api.endpoint import JSON, endpoint, passed_on
 from query.api.params import Form, catalogue_params, instant_params, limit_of, range_params
 from query.apps import QueryParts
+from query.engine import Request
 from query.errors import BadParameter, NotFound
 
 PROMETHEUS_VERSION = "3.5.0"
@@ -32,7 +33,7 @@ def query(parts: QueryParts, request: HttpRequest, form: Form) -> HttpResponse:
     """/api/v1/query"""
     asked = instant_params(form)
     with _evaluating(parts, asked.timeout_ms) as left_ms:
-        made = parts.engine.instant(asked.query, asked.time_ms, left_ms, request.headers)
+        made = parts.engine.instant(asked.query, asked.time_ms, Request(left_ms, request.headers, limit=asked.limit))
         return _written(parts, made, asked.limit)
 
 
@@ -42,8 +43,12 @@ def query_range(parts: QueryParts, request: HttpRequest, form: Form) -> HttpResp
     asked = range_params(form, parts.max_points)
     with _evaluating(parts, asked.timeout_ms) as left_ms:
         made = parts.engine.range(
-            asked.query, asked.start_ms, asked.end_ms, asked.step_ms, left_ms, request.headers
-        )  # fmt: skip
+            asked.query,
+            asked.start_ms,
+            asked.end_ms,
+            asked.step_ms,
+            Request(left_ms, request.headers, limit=asked.limit),
+        )
         return _written(parts, made, asked.limit)
 
 

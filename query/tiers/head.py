@@ -51,9 +51,9 @@ class HeadTier:
         base_ms = self._progress().base_ms
         return all((look.after >= base_ms).all() for look in looks(expr, steps, lookback_ms))
 
-    def lacks_series(self, expr: Expr) -> bool:
-        """Whether a metric of the expression has samples or series that nobody here holds."""
-        return any(map(self._unheld, selectors(expr)))
+    def unheld(self, expr: Expr) -> str:
+        """Why a metric of the expression is not held whole by anybody here; "" if all are."""
+        return next(filter(None, map(self._unheld, selectors(expr))), "")
 
     def touches_hole(self, expr: Expr, steps: Steps, lookback_ms: int) -> bool:
         """Whether samples that the expression looks at are known to be missing."""

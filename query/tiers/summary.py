@@ -115,6 +115,7 @@ class SummaryTier:
         into, keys = _new_groups(coverage, summary.keys)
         budget.cells(len(keys), summary.panes)
         grouped = regroup(only(summary, statistic.needs), into, keys)
+        budget.merged(summary.panes, summary.rows)
         phi = getattr(node.parameter, "value", 0.0)
         rows = grouped.pane_of_row()
         values, present = np.zeros((len(keys), summary.panes)), np.zeros((len(keys), summary.panes), np.bool_)

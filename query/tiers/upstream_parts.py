@@ -31,14 +31,6 @@ _THEIR_ERRORS: dict[str, type[QueryError]] = {
 
 
 @dataclass(frozen=True)
-class Language:
-    """The options that an expression's value depends on and that the upstream is told of."""
-
-    lookback_ms: int
-    evaluation_interval_ms: int
-
-
-@dataclass(frozen=True)
 class Part:
     """An upstream's values of one sub-expression at the asked steps, and what it noted."""
 
@@ -50,15 +42,15 @@ class Part:
 class UpstreamParts:
     """Reads values of sub-expressions; any thread may call it."""
 
-    def __init__(self, upstream: Upstream, parts: Parts, language: Language, clock: Clock) -> None:
-        self._upstream, self._language = upstream, language
+    def __init__(self, upstream: Upstream, parts: Parts, evaluation_interval_ms: int, clock: Clock) -> None:
+        self._upstream, self._evaluation_interval_ms = upstream, evaluation_interval_ms
         self._recognition = Recognition(upstream, parts, clock)
 
     def takes_parts(self, headers: Mapping[str, str], budget: Budget) -> bool:
         """Whether its semantics are ours; false also while it cannot be asked."""
         return self._recognition.same_semantics(headers, budget.left_ms())
 
-    def read(self, expr: Expr, steps: Steps, budget: Budget, headers: Mapping[str, str]) -> Part:
+    def read(self, expr: Expr, steps: Steps, lookback_ms: int, budget: Budget, headers: Mapping[str, str]) -> Part:
         """The expression at these steps; the caller's slot is lent while we wait.
 
         steps: ascending times, some of a grid of step_ms, or one time. Raises UpstreamDown, TimedOut, the error
@@ -69,10 +61,12 @@ class UpstreamParts:
             raise NotJoinable(f"a {kind} of the upstream {self._upstream.name} cannot be a part of an answer")
         if not len(steps.times):
             return Part(Scalar(np.zeros(0)) if kind == "scalar" else nothing(0))
-        text = part_text(expr, Whole(steps, self._language.evaluation_interval_ms))
+        text = part_text(expr, Whole(steps, self._evaluation_interval_ms))
         stretches = _stretches(steps)
         try:
-            read = [self._stretch(text, kind == "scalar", times, steps, budget, headers) for times in stretches]
+            read = [
+                self._stretch(text, kind == "scalar", times, steps, lookback_ms, budget, headers) for times in stretches
+            ]
         except UpstreamDown:
             self._recognition.doubt()
             raise
@@ -83,10 +77,11 @@ class UpstreamParts:
         return part
 
     def _stretch(
-        self, text: str, scalar: bool, times: I64, steps: Steps, budget: Budget, headers: Mapping[str, str]
-    ) -> Read:
+        self, text: str, scalar: bool, times: I64, steps: Steps, lookback_ms: int, budget: Budget,
+        headers: Mapping[str, str],
+    ) -> Read:  # fmt: skip
         ranged = len(times) > 1
-        asked = {"query": text, "lookback_delta": f"{self._language.lookback_ms}ms"} | _when(times, steps.step_ms)
+        asked = {"query": text, "lookback_delta": f"{lookback_ms}ms"} | _when(times, steps.step_ms)
         path = "query_range" if ranged else "query"
         try:
             answer = self._upstream.part(path, asked, headers, budget)

@@ -29,6 +29,7 @@ from precompute.stores.memory import MemoryStore
 from precompute.touched import Touched
 from query.answers import Answer
 from query.engine import EngineOptions, QueryEngine, Upstream
+from query.mixed import MixedTiers, Parts
 from query.promql.parse import parse
 from query.tiers.head import HeadTier
 from query.tiers.summary import SummaryTier
@@ -66,6 +67,7 @@ class Core:
     segment_ms: int = 600_000
     has_upstream: bool = False
     upstream: Upstream | None = None
+    parts: Parts | None = None
     nearest: bool = False
     head_retention_ms: int = 2 * HOUR_MS
     log_max_bytes: int = 1 << 28
@@ -98,8 +100,9 @@ class Core:
         self.head_tier = HeadTier(
             self.head, lambda: self.intake.progress, self.clock, self.head_retention_ms, self.has_upstream
         )
+        tiers = MixedTiers(self.summary_tier, self.head_tier, self.parts, self.has_upstream, self.clock)
         self.queries = QueryEngine(
-            self.summary_tier, self.head_tier, self.upstream, self.source, self.aggregations, self.engine.sealed_ms,
+            tiers, self.head_tier, self.upstream, self.source, self.aggregations, self.engine.sealed_ms,
             EngineOptions(LOOKBACK_MS, 120_000, 100, Limits(), WIDTH_MS, self.nearest), self.clock,
         )  # fmt: skip
 
@@ -134,12 +137,12 @@ class Core:
         self.engine.run(DirectSink(self.store))
 
     def instant(self, text: str, time_ms: int) -> Answer:
-        answer = self.queries.instant(text, time_ms, None, {})
+        answer = self.queries.instant(text, time_ms)
         assert isinstance(answer, Answer)
         return answer
 
     def range(self, text: str, start_ms: int, end_ms: int, step_ms: int = WIDTH_MS) -> Answer:
-        answer = self.queries.range(text, start_ms, end_ms, step_ms, None, {})
+        answer = self.queries.range(text, start_ms, end_ms, step_ms)
         assert isinstance(answer, Answer)
         return answer
 

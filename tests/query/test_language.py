@@ -32,7 +32,7 @@ def fill(node: Served) -> None:
 
 
 def body(node: Served, text: str) -> Any:
-    made = node.parts.engine.instant(text, NOW_MS, None, {})
+    made = node.parts.engine.instant(text, NOW_MS)
     assert isinstance(made, Answer)
     return json.loads(encode.answer(made))
 
@@ -71,7 +71,7 @@ def test_an_instant_query_keeps_the_order_that_it_asks_for(node: Served, text: s
 
 
 def test_a_range_query_is_in_order_of_labels(node: Served) -> None:
-    made = node.parts.engine.range("topk(2, up)", NOW_MS - 60_000, NOW_MS, 30_000, None, {})
+    made = node.parts.engine.range("topk(2, up)", NOW_MS - 60_000, NOW_MS, 30_000)
     assert isinstance(made, Answer)
     rows = json.loads(encode.answer(made))["data"]["result"]
     assert [row["metric"]["job"] for row in rows] == ["a", "c"]
@@ -103,7 +103,7 @@ def test_what_is_experimental_is_off_until_it_is_switched_on(node: Served, tmp_p
 def test_what_is_switched_off_here_is_asked_of_the_upstream(tmp_path: Path) -> None:
     with serving() as behind, served(tmp_path, prometheus_server=behind.url) as node:
         behind.reply = answering(200, b"theirs")
-        made = node.parts.engine.instant("limitk(1, up)", NOW_MS, None, {})
+        made = node.parts.engine.instant("limitk(1, up)", NOW_MS)
         assert isinstance(made, Forwarded)
         assert made.body == b"theirs"
         assert node.parts.upstream is not None
@@ -121,7 +121,7 @@ def test_names_go_at_the_end_where_that_is_switched_on(node: Served, tmp_path: P
 @pytest.mark.parametrize("text", ['"a"', "up[1m]", "up[1m:]"])
 def test_a_range_query_of_no_instant_vector_is_refused(node: Served, text: str) -> None:
     with pytest.raises(BadExpression, match=r"^invalid expression type "):
-        node.parts.engine.range(text, NOW_MS - 60_000, NOW_MS, 30_000, None, {})
+        node.parts.engine.range(text, NOW_MS - 60_000, NOW_MS, 30_000)
 
 
 def test_a_subquery_reaches_as_far_back_as_its_inside_does() -> None:
@@ -139,7 +139,7 @@ def test_a_function_of_ranges_makes_no_series_of_two_that_never_meet(node: Serve
     for name, first in names.items():
         points = [(NOW_MS - 15_000 * (first - k), float(k)) for k in range(4)]
         node.write({"__name__": name, "job": "one"}, points)
-    asked = ('rate({job="one"}[30s])', NOW_MS - 300_000, NOW_MS, 15_000, None, {})
+    asked = ('rate({job="one"}[30s])', NOW_MS - 300_000, NOW_MS, 15_000)
     with pytest.raises(ExecutionError, match="same labelset"):
         node.parts.engine.range(*asked)
 
@@ -167,6 +167,6 @@ def test_what_is_missing_is_named_here_and_asked_of_an_upstream(node: Served, tm
         body(node, text)
     with serving() as behind, served(tmp_path / "proxy", prometheus_server=behind.url) as other:
         behind.reply = answering(200, b"theirs")
-        assert isinstance(other.parts.engine.instant(text, NOW_MS, None, {}), Forwarded)
+        assert isinstance(other.parts.engine.instant(text, NOW_MS), Forwarded)
         assert other.parts.upstream is not None
         other.parts.upstream.close()

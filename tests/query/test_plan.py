@@ -37,7 +37,7 @@ def test_a_query_whose_selectors_all_stand_under_covered_operators_is_from_summa
     ("text", "reasons"),
     [
         ("m", ["m: no aggregation operator around it"]),
-        ("rate(c[1m])", ["c[1m]: no aggregation operator around it"]),
+        ("rate(c[1m])", ["rate(c[1m]): no aggregation operator around it"]),
         ("sum(m) + m", ["m: no aggregation operator around it"]),
         ("sum(m) + sum(n)", ["sum(n): aggregation"]),
         ("sum by (x) (m)", ["grouping by `x`"]),

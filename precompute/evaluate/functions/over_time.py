@@ -12,7 +12,7 @@ from precompute.evaluate.functions.histograms import warn_of_quantiles
 from precompute.evaluate.functions.numbers import go_f
 from precompute.evaluate.names import drop_names_of_ranges
 from precompute.evaluate.ranges import over_range, window_ends
-from precompute.evaluate.values import Value, Vector
+from precompute.evaluate.values import Scalar, Value, Vector
 from precompute.kernels.labels import distinct
 from precompute.labels import METRIC_NAME
 from precompute.samples import F64, Bool
@@ -37,9 +37,9 @@ def _of_counter(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
     return drop_names_of_ranges(rates, at)
 
 
-def note_known(expr: Expr, value: Vector, at: Evaluation) -> None:
+def note_known(expr: Expr, value: Vector | Scalar, at: Evaluation) -> None:
     """The infos that evaluating `expr` would have left, where its value was already there."""
-    if len(value):
+    if isinstance(value, Vector) and len(value):
         for node in walk(expr):
             if isinstance(node, Call) and RULES.get(node.function) is _of_counter:
                 for selector in selectors(node):

@@ -19,12 +19,12 @@ from query.slots import Slots
 from query.tiers.recognition import Parts
 from query.tiers.summary import Steps
 from query.tiers.upstream import Upstream
-from query.tiers.upstream_parts import Language, Part, UpstreamParts
+from query.tiers.upstream_parts import Part, UpstreamParts
 from tests import running
 from tests.query.answering import Reply, Server, answering, serving
 from tests.query.tiers.test_points import matrix, rows
 
-LANGUAGE = Language(300_000, 60_000)
+LOOKBACK_MS, INTERVAL_MS = 300_000, 60_000
 TIMES = np.arange(0, 75_000, 15_000, dtype=np.int64)
 STEPS = Steps(TIMES, 0, 60_000, 15_000)
 NOW = Steps(TIMES[1:2], 15_000, 15_000)
@@ -46,10 +46,10 @@ class Asking:
     def __init__(self, url: str, parts: Parts = "always", slots: Slots | None = None) -> None:
         self.clock = ManualClock(1_000_000)
         self.upstream = Upstream(url, 10_000, "", SystemClock(), slots or Slots(1))
-        self.parts = UpstreamParts(self.upstream, parts, LANGUAGE, self.clock)
+        self.parts = UpstreamParts(self.upstream, parts, INTERVAL_MS, self.clock)
 
     def read(self, text: str, steps: Steps = STEPS, **headers: str) -> Part:
-        return self.parts.read(parse(text), steps, budget(), headers)
+        return self.parts.read(parse(text), steps, LOOKBACK_MS, budget(), headers)
 
     def takes_parts(self) -> bool:
         return self.parts.takes_parts({}, budget())
@@ -188,7 +188,7 @@ def test_what_is_no_answer_is_an_error_with_its_name_and_the_reason(
 def test_an_answer_too_large_for_a_query_is_refused(server: Server, asking: Asking) -> None:
     server.reply = answering(200, matrix(*(({"a": str(k)}, []) for k in range(1000))).encode())
     with pytest.raises(LimitExceeded):
-        asking.parts.read(parse("up"), STEPS, budget(max_matrix_bytes=10_000), {})
+        asking.parts.read(parse("up"), STEPS, LOOKBACK_MS, budget(max_matrix_bytes=10_000), {})
 
 
 def test_the_slot_is_lent_while_we_wait_and_held_afterwards(server: Server) -> None:

@@ -1,0 +1,40 @@
+"""What answering a query took, and from where: by node of its plan and by tier."""
+
+from dataclasses import dataclass, field
+
+TIERS = ("summary", "head", "upstream", "cache")
+"""In the order in which they are named."""
+
+
+@dataclass
+class Served:
+    """One node by one tier."""
+
+    steps: int = 0
+    seconds: float = 0.0
+    panes: int = 0
+    groups: int = 0
+    """Of all panes together, before they were merged."""
+    samples: int = 0
+
+
+@dataclass
+class Account:
+    """One query's; filled while it is answered."""
+
+    seconds: float = 0.0
+    samples: int = 0
+    panes: int = 0
+    groups: int = 0
+    served: dict[tuple[int, str], Served] = field(default_factory=dict)
+    """By the number of the plan's node, and tier."""
+    why: dict[int, str] = field(default_factory=dict)
+    """By node: why its aggregation did not serve the first step that it did not serve, or the head a leaf's."""
+
+    def of(self, node: int, tier: str) -> Served:
+        """The entry of a node and a tier, to be added to."""
+        return self.served.setdefault((node, tier), Served())
+
+    def tiers(self) -> tuple[str, ...]:
+        """Those that took part."""
+        return tuple(tier for tier in TIERS if any(name == tier for _, name in self.served))
