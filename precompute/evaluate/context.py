@@ -109,6 +109,11 @@ class Evaluation:
     evaluation_interval_ms: int = 60_000
     """The step of subqueries that name none."""
 
+    @property
+    def of_many_steps(self) -> bool:
+        """Whether the query has several steps, be it asked here at one of them."""
+        return len(self.times) > 1 or self.start_ms != self.end_ms
+
 
 Evaluate = Callable[[Expr, Evaluation], Value]
 """The evaluator, handed to the rules of functions, which evaluate their own arguments."""
