@@ -35,9 +35,11 @@ from precompute.sketches.registry import ACCUMULATORS
 from precompute.stores.memory import MemoryStore
 from query.answers import Answer, Forwarded
 from query.api.encode import answer
+from query.cache import ResultCache
 from query.engine import EngineOptions, QueryEngine, Request
 from query.mixed import MixedTiers
 from query.promql.parse import parse
+from query.recall import Memory
 from query.series import ALWAYS, SeriesQueries
 from query.tiers.head import HeadTier
 from query.tiers.points import Wanted, read_answer
@@ -136,9 +138,10 @@ def _ask(node: Node, clock: ManualClock) -> None:
         300_000, 600_000, 100, Limits(), _WIDTH_MS, False, features=Features(experimental_functions=True)
     )
     head = HeadTier(node.head, node.progress, clock, 3_600_000, False)
+    memory = Memory(ResultCache(1 << 20), node.engine)
+    tiers = MixedTiers(SummaryTier(node.engine, node.progress, False), head, None, False, memory, clock)
     engine = QueryEngine(
-        MixedTiers(SummaryTier(node.engine, node.progress, False), head, None, False, clock),
-        head, None, source, node.engine.aggregations, node.engine.sealed_ms, options, clock,
+        tiers, head, None, source, node.engine.aggregations, node.engine.sealed_ms, options, clock
     )  # fmt: skip
     sealed_ms = clock.now_ms() - 2 * _WIDTH_MS
     texts = [f"{op} by (g) ({_PARAMETERS.get(op, '')}warm)" for op in sorted(OPERATORS)] + list(_TEXTS)

@@ -35,10 +35,12 @@ from precompute.sinks import DirectSink
 from precompute.stores.cached import CachedStore
 from precompute.stores.database import DatabaseStore
 from query.apps import QueryConfig, QueryParts
+from query.cache import ResultCache
 from query.engine import EngineOptions, QueryEngine
-from query.metrics import QueryMetrics
+from query.metrics import CacheCollector, QueryMetrics
 from query.mixed import MixedTiers
 from query.promql.parse import parse
+from query.recall import Memory
 from query.series import SeriesQueries
 from query.slots import Slots
 from query.tiers.head import HeadTier
@@ -176,14 +178,16 @@ def query_parts(config: Config, node: Node, metadata: MetricMetadata, registry: 
     """What the query views answer from."""
     options, slots = config.query_engine, Slots(config.query_engine.threads)
     upstream = _upstream(config, node.clock, slots)
+    cache = ResultCache(options.cache_bytes)
+    registry.register(CacheCollector(cache))
     return QueryParts(
-        query_engine(config, node, upstream), SeriesQueries(node.index, node.head, metadata), upstream, registry,
+        query_engine(config, node, upstream, cache), SeriesQueries(node.index, node.head, metadata), upstream, registry,
         QueryMetrics(registry), slots, node.why_not_ready, partial(_why_unhealthy, node), node.clock,
         options.timeout, options.max_points, VERSION,
     )  # fmt: skip
 
 
-def query_engine(config: Config, node: Node, upstream: Upstream | None) -> QueryEngine:
+def query_engine(config: Config, node: Node, upstream: Upstream | None, cache: ResultCache) -> QueryEngine:
     """The query side over a node."""
     options, clock = config.query_engine, node.clock
     source = node.source(options.threads)
@@ -194,7 +198,8 @@ def query_engine(config: Config, node: Node, upstream: Upstream | None) -> Query
         config.engine.minibatch.window_size, options.alignment == "nearest", options.evaluation_interval,
         Features(options.delayed_name_removal, options.experimental_functions),
     )  # fmt: skip
-    tiers = MixedTiers(summary, head, upstream_parts(config, upstream, clock), upstream is not None, clock)
+    memory = Memory(cache, node.engine) if cache.max_bytes else None
+    tiers = MixedTiers(summary, head, upstream_parts(config, upstream, clock), upstream is not None, memory, clock)
     return QueryEngine(
         tiers, head, upstream, source, node.engine.aggregations, node.engine.sealed_ms, engine_options, clock
     )

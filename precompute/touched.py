@@ -29,12 +29,14 @@ class Touched:
         else:
             last[granules - first] = entry
 
-    def newest(self, ends_ms: I64, reach_ms: int) -> I64:
-        """Per pane end (int64[p], on the grid) the last entry with a sample in `(end - reach, end]`; 0 if none."""
+    def newest(self, after_ms: I64, until_ms: I64) -> I64:
+        """Per interval `(after, until]`, int64[p] each, the last entry with a sample in a granule it meets; 0 if none.
+
+        On the grid that is the last one in the interval; off the grid it may be a newer one beside it. It grows as
+        entries are noted, and shrinks only where the interval meets granules that are forgotten.
+        """
         first, last = self._state
-        until = ends_ms // self.width_ms - first
-        after = (ends_ms - reach_ms) // self.width_ms - first
-        return np.asarray(window_max(last, after, until))
+        return np.asarray(window_max(last, after_ms // self.width_ms - first, -(-until_ms // self.width_ms) - first))
 
     def forget(self, until_ms: int) -> None:
         """Let go of granules that end at or before `until_ms`."""

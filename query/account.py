@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-TIERS = ("summary", "head", "upstream", "cache")
+TIERS = ("summary", "head", "upstream")
 """In the order in which they are named."""
 
 
@@ -26,6 +26,8 @@ class Account:
     samples: int = 0
     panes: int = 0
     groups: int = 0
+    cached: int = 0
+    """Steps that were taken from the result cache; who served them first is in `served`."""
     served: dict[tuple[int, str], Served] = field(default_factory=dict)
     """By the number of the plan's node, and tier."""
     why: dict[int, str] = field(default_factory=dict)

@@ -25,8 +25,9 @@ from precompute.panes import last_end
 from precompute.sketches.registry import STATISTICS
 from query.account import Account
 from query.answers import Answer, Forwarded, Told
+from query.asking import Asking
 from query.assign import SUMMARY
-from query.mixed import Asking, Mixed, MixedTiers
+from query.mixed import Mixed, MixedTiers
 from query.plan import Plan, plan
 from query.promql.parse import parse
 from query.tiers.head import HeadTier
@@ -75,6 +76,8 @@ class Request:
     """Of series, for the upstream to know; 0 is none."""
     traced: bool = False
     """Whether to measure each sub-expression."""
+    cached: bool = True
+    """Whether steps answered before may be taken from the result cache."""
 
 
 _PLAIN = Request()
@@ -172,7 +175,7 @@ class QueryEngine:
     def _local(self, query: _Query, planned: Plan) -> Answer | str:
         """The answer from all tiers, or why an upstream must give the whole of it."""
         at, account = self._evaluation(query), query.account
-        mixed = self._tiers.evaluate(Asking(planned, at, query.request.headers, account))
+        mixed = self._tiers.evaluate(Asking(planned, at, query.request.headers, account, query.request.cached))
         if isinstance(mixed, str):
             return mixed
         if mixed.value is None:

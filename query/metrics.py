@@ -1,6 +1,35 @@
 """What the query side counts, each metric declared once."""
 
+from collections.abc import Callable, Iterator
+
 from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from query.cache import ResultCache
+
+CACHE_GAUGES: tuple[tuple[str, str, Callable[[ResultCache], float]], ...] = (
+    ("asap_result_cache_bytes", "Memory that cached answers of range queries take.", lambda c: c.bytes),
+    ("asap_result_cache_max_bytes", "Its bound, query_engine.cache_bytes.", lambda c: c.max_bytes),
+)
+CACHE_COUNTERS: tuple[tuple[str, str, Callable[[ResultCache], float]], ...] = (
+    ("asap_result_cache_hits", "Steps of range queries answered from the cache.", lambda c: c.hits),
+    ("asap_result_cache_misses", "Steps looked up in it that had to be evaluated.", lambda c: c.misses),
+    ("asap_result_cache_evictions", "Queries whose answers were let go to make room.", lambda c: c.evictions),
+)
+
+
+class CacheCollector(Collector):
+    """What the result cache shows of itself, read when it is scraped."""
+
+    def __init__(self, cache: ResultCache) -> None:
+        self._cache = cache
+
+    def collect(self) -> Iterator[Metric]:
+        for name, meaning, read in CACHE_GAUGES:
+            yield GaugeMetricFamily(name, meaning, value=read(self._cache))
+        for name, meaning, read in CACHE_COUNTERS:
+            yield CounterMetricFamily(name, meaning, value=read(self._cache))
 
 
 class QueryMetrics:

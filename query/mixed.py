@@ -11,18 +11,18 @@ from typing import Protocol
 import numpy as np
 
 from precompute.clock import Clock
-from precompute.evaluate.context import Evaluation
 from precompute.evaluate.evaluator import result
 from precompute.evaluate.expr import Expr
 from precompute.evaluate.limits import Budget
 from precompute.evaluate.tiles import at_some_steps
 from precompute.evaluate.values import Scalar, Value, Vector
 from precompute.samples import I64, Bool
-from query.account import Account
+from query.asking import Asking
 from query.assign import HERE, NOBODY, SUMMARY, UPSTREAM, Codes, assign, signatures
 from query.errors import NotJoinable
 from query.join import join_steps
 from query.plan import Node, Plan
+from query.recall import Memory, Recall
 from query.tiers.head import HeadTier
 from query.tiers.summary import Steps, SummaryTier
 from query.tiers.upstream_parts import Part
@@ -39,20 +39,6 @@ class Parts(Protocol):
 
 
 @dataclass(frozen=True)
-class Asking:
-    """A planned query under way."""
-
-    plan: Plan
-    at: Evaluation
-    headers: Mapping[str, str]
-    account: Account
-
-    @property
-    def steps(self) -> Steps:
-        return Steps(self.at.times, self.at.start_ms, self.at.end_ms, self.at.step_ms)
-
-
-@dataclass(frozen=True)
 class Mixed:
     """A value at all steps but those that nobody has, bool[s], and why those are not to be had."""
 
@@ -66,10 +52,11 @@ class MixedTiers:
     """Evaluates plans over summaries, head and upstream."""
 
     def __init__(
-        self, summary: SummaryTier, head: HeadTier, parts: Parts | None, has_upstream: bool, clock: Clock
-    ) -> None:
+        self, summary: SummaryTier, head: HeadTier, parts: Parts | None, has_upstream: bool, memory: Memory | None,
+        clock: Clock,
+    ) -> None:  # fmt: skip
         self._summary, self._head, self._parts = summary, head, parts
-        self._has_upstream, self._clock = has_upstream, clock
+        self._has_upstream, self._memory, self._clock = has_upstream, memory, clock
 
     def evaluate(self, asking: Asking) -> Mixed | str:
         """The value at each step, or why an upstream must answer the whole query. Raises QueryError's kinds."""
@@ -77,16 +64,21 @@ class MixedTiers:
         count = len(asking.steps.times)
         left, final = np.ones(count, np.bool_), np.zeros((len(asking.plan.nodes), count), np.int8)
         values: list[tuple[Bool, Value]] = []
+        recall = self._memory.recall(asking) if self._memory is not None and asking.cached else None
         while left.any():
             codes = self._assigned(asking, available, count)
             if (codes[0] == UPSTREAM).all():
                 return available.why(asking.plan)
             final[:, left] = codes[:, left]
+            if recall is not None:
+                self._remember(asking, recall, codes, left, values)
             try:
-                if not self._answer(asking, available, codes, left, values):
+                if not self._answer(asking, available, codes, left, values, recall):
                     break
             except NotJoinable as reason:
                 return str(reason)
+        if recall is not None:
+            recall.keep()
         value = join_steps(values, count) if values else None
         return Mixed(value, left, final, available.why(asking.plan) if left.any() else "")
 
@@ -105,9 +97,25 @@ class MixedTiers:
             return False
         return self._parts.takes_parts(asking.headers, asking.at.budget)
 
+    def _remember(
+        self, asking: Asking, recall: Recall, codes: Codes, left: Bool, values: list[tuple[Bool, Value]]
+    ) -> None:
+        """Answer the steps that the cache has."""
+        hit, value = recall.find(codes, left)
+        if value is None:
+            return
+        values.append((hit, value))
+        left &= ~hit
+        asking.account.cached += int(hit.sum())
+        for node in asking.plan.nodes:
+            for tier, mine in (("summary", codes[node.number] == SUMMARY), ("head", _reads_head(node, codes))):
+                if steps := int((hit & mine).sum()):
+                    asking.account.of(node.number, tier).steps += steps
+
     def _answer(
-        self, asking: Asking, available: "Available", codes: Codes, left: Bool, values: list[tuple[Bool, Value]]
-    ) -> bool:
+        self, asking: Asking, available: "Available", codes: Codes, left: Bool, values: list[tuple[Bool, Value]],
+        recall: Recall | None,
+    ) -> bool:  # fmt: skip
         """Evaluate the steps that are left; whether any that are still left can be tried again."""
         again = False
         for code, alike in signatures(codes):
@@ -120,6 +128,8 @@ class MixedTiers:
             if value is not None:
                 values.append((where, value))
                 left &= ~where
+                if recall is not None:
+                    recall.note(codes, where, value)
         return again
 
     def _evaluated(self, asking: Asking, available: "Available", code: Codes, where: Bool) -> tuple[Value | None, Bool]:
@@ -134,8 +144,7 @@ class MixedTiers:
             if code[node.number] == UPSTREAM:
                 known[node.expr] = self._from_upstream(asking, node, steps)
         value = result(plan.expr, replace(asking.at, times=steps.times, known=known))
-        leaves = [n for n in plan.nodes if code[n.number] == HERE and n.selectors and not n.children]
-        for leaf in leaves:
+        for leaf in (node for node in plan.nodes if _reads_head(node, code)):
             if not self._head.still_held(leaf.expr, steps, asking.at.lookback_ms):
                 available.look_again()
                 return None, np.zeros(len(right), np.bool_)
@@ -217,3 +226,8 @@ class Available:
     def _note(self, node: Node, why: str) -> None:
         if why:
             self._asking.account.why.setdefault(node.number, why)
+
+
+def _reads_head(node: Node, codes: Codes) -> Bool:
+    """Where it is a leaf that is evaluated here."""
+    return np.asarray((codes[node.number] == HERE) & (bool(node.selectors) and not node.children))

@@ -149,6 +149,9 @@ class QueryEngine(Section):
     max_samples: Whole = Field(50_000_000, ge=1, description="Most samples that a query may hold in memory.")
     max_points: Whole = Field(11_000, ge=1, description="Most steps of a range query.")
     max_depth: Whole = Field(100, ge=1, le=200, description="Deepest nesting of an expression.")
+    cache_bytes: ByteSize = Field(
+        size_bytes("256MiB"), ge=0, description="Memory of cached answers to range queries; 0 turns the cache off."
+    )
 
 
 class Kafka(Section):

@@ -108,7 +108,7 @@ class MiniBatchEngine:
 
     def dirty(self, aggregation: Aggregation, ends_ms: I64) -> Bool:
         """Which of these panes have no summary, or one that lacks a sample; bool[p]."""
-        newest = self.intake.touched.newest(ends_ms, aggregation.reach_ms)
+        newest = self.intake.touched.newest(ends_ms - aggregation.reach_ms, ends_ms)
         return self.books[aggregation.id].dirty(ends_ms, newest)
 
     # -- one tick

@@ -33,7 +33,7 @@ def _best(node: Aggregate, vector: Vector, parameter: F64, at: Evaluation) -> Ve
     chosen, largest = np.zeros_like(vector.present), node.op == "topk"
     kernel.choose_best(vector.values, vector.present, group, len(frame), k, largest, chosen)
     best = replace(vector, present=chosen)
-    if len(at.times) > 1:
+    if at.of_many_steps:
         return best.seen()
     values = -vector.values[:, 0] if largest else vector.values[:, 0]
     order = np.lexsort((values, group))

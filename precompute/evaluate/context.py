@@ -117,6 +117,11 @@ class Evaluation:
     trace: Trace | None = None
     """Told what each sub-expression takes."""
 
+    @property
+    def of_many_steps(self) -> bool:
+        """Whether the query has several steps, be it asked here at one of them."""
+        return len(self.times) > 1 or self.start_ms != self.end_ms
+
 
 Evaluate = Callable[[Expr, Evaluation], Value]
 """The evaluator, handed to the rules of functions, which evaluate their own arguments."""

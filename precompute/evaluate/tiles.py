@@ -11,6 +11,7 @@ import numpy as np
 from precompute.evaluate.context import Evaluation
 from precompute.evaluate.expr import Aggregate, Expr, selectors
 from precompute.evaluate.values import Frame, Scalar, Vector, common_symbols
+from precompute.kernels import joins
 from precompute.samples import Bool
 from precompute.sketches.registry import STATISTICS
 
@@ -63,7 +64,6 @@ def at_all_steps(parts: Sequence[tuple[Bool, Vector]], steps: int) -> Vector:
     for at, vector in parts:
         rows = row[first : first + len(vector)]
         first += len(vector)
-        where = np.ix_(rows, np.flatnonzero(at))
-        values[where], present[where] = vector.values, vector.present
+        joins.place(rows, np.flatnonzero(at), vector.values, vector.present, values, present)
         marks[rows] |= vector.marks()
     return Vector(frame, values, present, np.zeros(len(frame), np.int32)).with_marks(marks)

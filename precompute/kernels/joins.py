@@ -5,7 +5,7 @@ Common shapes: `key` int32[n], numbers below `keys`; `present` bool[n, s].
 
 import numpy as np
 
-from precompute.kernels import kernel
+from precompute.kernels import bare, kernel
 
 
 @kernel
@@ -63,3 +63,13 @@ def merged(key, values, present, keys):
                 out[k, s] = values[i, s]
                 held[k, s] = True
     return out, held
+
+
+@bare
+def place(row, step, values, present, out, held):
+    """Put what is present into rows `row` int32[n] and columns `step` int64[s] of out float64 and held bool."""
+    for i in range(len(row)):
+        for s in range(len(step)):
+            if present[i, s]:
+                out[row[i], step[s]] = values[i, s]
+                held[row[i], step[s]] = True

@@ -58,6 +58,8 @@ class RangeParams:
     step_ms: int
     timeout_ms: int | None
     limit: int
+    nocache: bool
+    """Whether every step is to be evaluated anew."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def range_params(form: Form, max_points: int) -> RangeParams:
             f"exceeded maximum resolution of {max_points:,} points per timeseries. "
             "Try decreasing the query resolution (?step=XX)",
         )
-    return RangeParams(form.get("query"), start_ms, end_ms, step_ms, _timeout_ms(form), limit)
+    return RangeParams(form.get("query"), start_ms, end_ms, step_ms, _timeout_ms(form), limit, _flag(form, "nocache"))
 
 
 def catalogue_params(form: Form, needs_matchers: bool = False) -> CatalogueParams:
@@ -203,6 +205,11 @@ def _optional_time(form: Form, name: str, default_ms: int) -> int:
 def _timeout_ms(form: Form) -> int | None:
     text = form.get("timeout")
     return max(1, _named("timeout", duration_ms, text)) if text else None
+
+
+def _flag(form: Form, name: str) -> bool:
+    """As VictoriaMetrics reads its own `nocache`: whatever does not say no (lib/httputil)."""
+    return form.get(name).lower() not in ("", "0", "f", "false", "no")
 
 
 def _known(form: Form) -> None:

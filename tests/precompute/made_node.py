@@ -28,9 +28,11 @@ from precompute.stores.base import SummaryStore
 from precompute.stores.memory import MemoryStore
 from precompute.touched import Touched
 from query.answers import Answer
+from query.cache import ResultCache
 from query.engine import EngineOptions, QueryEngine, Upstream
 from query.mixed import MixedTiers, Parts
 from query.promql.parse import parse
+from query.recall import Memory
 from query.tiers.head import HeadTier
 from query.tiers.summary import SummaryTier
 
@@ -100,7 +102,9 @@ class Core:
         self.head_tier = HeadTier(
             self.head, lambda: self.intake.progress, self.clock, self.head_retention_ms, self.has_upstream
         )
-        tiers = MixedTiers(self.summary_tier, self.head_tier, self.parts, self.has_upstream, self.clock)
+        self.cache = ResultCache(1 << 24)
+        memory = Memory(self.cache, self.engine)
+        tiers = MixedTiers(self.summary_tier, self.head_tier, self.parts, self.has_upstream, memory, self.clock)
         self.queries = QueryEngine(
             tiers, self.head_tier, self.upstream, self.source, self.aggregations, self.engine.sealed_ms,
             EngineOptions(LOOKBACK_MS, 120_000, 100, Limits(), WIDTH_MS, self.nearest), self.clock,

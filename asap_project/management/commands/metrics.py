@@ -28,10 +28,10 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     """(name, type, labels, meaning) of every metric, from where each is declared."""
     from ingest.metrics import IngestMetrics
     from precompute.metrics import COUNTERS, GAUGES
-    from query.metrics import QueryMetrics
+    from query.metrics import CACHE_COUNTERS, CACHE_GAUGES, QueryMetrics
 
-    yield from ((name, "gauge", "", meaning) for name, meaning, _ in GAUGES)
-    yield from ((f"{name}_total", "counter", "", meaning) for name, meaning, _ in COUNTERS)
+    yield from ((name, "gauge", "", meaning) for name, meaning, _ in (*GAUGES, *CACHE_GAUGES))
+    yield from ((f"{name}_total", "counter", "", meaning) for name, meaning, _ in (*COUNTERS, *CACHE_COUNTERS))
     for declare in (IngestMetrics, QueryMetrics):
         for metric in vars(declare(CollectorRegistry())).values():
             described = metric.describe()[0]

@@ -37,10 +37,9 @@ def _sort_by_label(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
 
 
 def _many_steps(at: Evaluation) -> bool:
-    many = len(at.times) > 1 or at.start_ms != at.end_ms
-    if many:
+    if at.of_many_steps:
         at.notes.warn(INEFFECTIVE)
-    return many
+    return at.of_many_steps
 
 
 def _in_order(argument: Vector, rows: I64) -> Vector:

@@ -51,6 +51,22 @@ def test_the_best_are_chosen_and_of_equal_ones_the_first(op: str, seed: int) -> 
         assert all(got[key] == expected[key] or math.isnan(got[key]) for key in got)
 
 
+@pytest.mark.parametrize("text", ["topk(9, m)", "bottomk(9, m)", "sort(m)", 'sort_by_label_desc(m, "a")'])
+def test_an_instant_query_alone_is_put_in_order_not_one_step_of_a_range(text: str) -> None:
+    """Else a sum over it would depend on how many steps are evaluated together."""
+    given = drawn(Random(1), "m", "abc", 9, 1).seen()
+    alone = replace(nowhere(1), known={parse("m"): given})
+    of_many = replace(alone, end_ms=alone.start_ms + 1)
+    ordered, plain = evaluate(parse(text), alone), evaluate(parse(text), of_many)
+    assert isinstance(ordered, Vector)
+    assert isinstance(plain, Vector)
+    assert ordered.ordered
+    assert not plain.ordered
+    assert [plain.frame.labels(row) for row in range(len(plain))] == [
+        given.frame.labels(row) for row in range(len(given))
+    ]
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_limitk_takes_as_many_of_each_group_as_there_are_up_to_k(seed: int) -> None:
     random = Random(seed)

@@ -31,6 +31,12 @@ def test_it_works() -> None:
     asked = range_params(form(**{**RANGE, "timeout": "30s", "limit": "5"}), 11_000)
     assert (asked.query, asked.start_ms, asked.end_ms, asked.step_ms) == ("up", 0, 60_000, 15_000)
     assert (asked.timeout_ms, asked.limit) == (30_000, 5)
+    assert not asked.nocache
+
+
+@pytest.mark.parametrize(("text", "meant"), [("1", True), ("true", True), ("0", False), ("False", False), ("", False)])
+def test_nocache_is_whatever_does_not_say_no(text: str, meant: bool) -> None:
+    assert range_params(form(**{**RANGE, "nocache": text}), 11_000).nocache == meant
 
 
 @pytest.mark.parametrize(
