@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, disable_creat
 
 from asap_project.config.derived import data_dir, kept, scraped
 from asap_project.config.schema import Config
+from asap_project.config.showing import as_flags, as_yaml
 from asap_project.ticker import Ticker
 from asap_project.warm import warm
 from ingest.apps import IngestConfig
@@ -41,6 +42,7 @@ from query.mixed import MixedTiers
 from query.promql.parse import parse
 from query.series import SeriesQueries
 from query.slots import Slots
+from query.status import NodeStatus, Setup
 from query.tiers.head import HeadTier
 from query.tiers.summary import SummaryTier
 from query.tiers.upstream import Upstream
@@ -179,8 +181,12 @@ def query_parts(config: Config, node: Node, metadata: MetricMetadata, registry: 
     return QueryParts(
         query_engine(config, node, upstream), SeriesQueries(node.index, node.head, metadata), upstream, registry,
         QueryMetrics(registry), slots, node.why_not_ready, partial(_why_unhealthy, node), node.clock,
-        options.timeout, options.max_points, VERSION,
+        options.timeout, options.max_points, VERSION, NodeStatus(node, _setup(config)),
     )  # fmt: skip
+
+
+def _setup(config: Config) -> Setup:
+    return Setup(as_yaml(config), as_flags(config), duration_text(config.head.retention))
 
 
 def query_engine(config: Config, node: Node, upstream: Upstream | None) -> QueryEngine:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # commands that answer no queries start without the kernels
     from query.metrics import QueryMetrics
     from query.series import SeriesQueries
     from query.slots import Slots
+    from query.status import NodeStatus
     from query.tiers.upstream import Upstream
 
 
@@ -41,6 +42,7 @@ class QueryParts:
     """query_engine.max_points."""
     version: str
     """ASAP's own."""
+    status: NodeStatus
 
 
 class QueryConfig(AppConfig):
