@@ -26,7 +26,11 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = ["precompute", "query", "ingest", "asap_project", "rest_framework"]
-MIDDLEWARE: list[str] = ["asap_project.middleware.content_length"]
+MIDDLEWARE: list[str] = [
+    "asap_project.middleware.content_length",
+    "query.api.transport.packed",
+    "query.api.transport.cross_origin",
+]
 TEMPLATES: list[dict[str, object]] = []
 
 DATABASES = {"default": database(ASAP.config)}

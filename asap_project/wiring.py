@@ -39,6 +39,7 @@ from query.apps import QueryConfig, QueryParts
 from query.engine import EngineOptions, QueryEngine
 from query.metrics import QueryMetrics
 from query.mixed import MixedTiers
+from query.origins import Origins
 from query.promql.parse import parse
 from query.series import SeriesQueries
 from query.slots import Slots
@@ -181,7 +182,7 @@ def query_parts(config: Config, node: Node, metadata: MetricMetadata, registry: 
     return QueryParts(
         query_engine(config, node, upstream), SeriesQueries(node.index, node.head, metadata), upstream, registry,
         QueryMetrics(registry), slots, node.why_not_ready, partial(_why_unhealthy, node), node.clock,
-        options.timeout, options.max_points, VERSION, NodeStatus(node, _setup(config)),
+        options.timeout, options.max_points, VERSION, NodeStatus(node, _setup(config)), Origins(options.cors_origin),
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # commands that answer no queries start without the kernels
     from precompute.clock import Clock
     from query.engine import QueryEngine
     from query.metrics import QueryMetrics
+    from query.origins import Origins
     from query.series import SeriesQueries
     from query.slots import Slots
     from query.status import NodeStatus
@@ -43,6 +44,7 @@ class QueryParts:
     version: str
     """ASAP's own."""
     status: NodeStatus
+    origins: Origins
 
 
 class QueryConfig(AppConfig):

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from asap_project.config.items import Aggregation, Scrape
-from asap_project.config.units import ByteSize, DurationMs, Whole, duration_ms, size_bytes
+from asap_project.config.units import ByteSize, DurationMs, Pattern, Whole, duration_ms, size_bytes
 
 SECRET: dict[str, Any] = {"secret": True}
 """Marks an option whose value may hold credentials."""
@@ -149,6 +149,9 @@ class QueryEngine(Section):
     max_samples: Whole = Field(50_000_000, ge=1, description="Most samples that a query may hold in memory.")
     max_points: Whole = Field(11_000, ge=1, description="Most steps of a range query.")
     max_depth: Whole = Field(100, ge=1, le=200, description="Deepest nesting of an expression.")
+    cors_origin: Pattern = Field(
+        ".*", description="Origins of web pages that may read answers, as a regular expression; empty: none."
+    )
 
 
 class Kafka(Section):

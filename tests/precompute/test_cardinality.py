@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precompute.cardinality import cardinality
@@ -16,6 +16,7 @@ def ranked(counts: Counter[str], most: int) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:most]
 
 
+@settings(deadline=None)
 @given(st.lists(LABELS, max_size=30))
 def test_every_count_is_that_of_the_label_sets(known: list[dict[str, str]]) -> None:
     table = SeriesTable()
@@ -34,6 +35,7 @@ def test_every_count_is_that_of_the_label_sets(known: list[dict[str, str]]) -> N
     assert counted.bytes_by_label == ranked(sizes, 100)
 
 
+@settings(deadline=None)
 @given(st.lists(LABELS, max_size=30), st.integers(1, 5))
 def test_a_short_ranking_has_the_largest_counts(known: list[dict[str, str]], most: int) -> None:
     table = SeriesTable()
