@@ -182,7 +182,8 @@ def query_parts(config: Config, node: Node, metadata: MetricMetadata, registry: 
     return QueryParts(
         query_engine(config, node, upstream), SeriesQueries(node.index, node.head, metadata), upstream, registry,
         QueryMetrics(registry), slots, node.why_not_ready, partial(_why_unhealthy, node), node.clock,
-        options.timeout, options.max_points, VERSION, NodeStatus(node, _setup(config)), Origins(options.cors_origin),
+        options.timeout, options.max_points, options.max_samples, options.lookback_delta, VERSION,
+        status=NodeStatus(node, _setup(config)), origins=Origins(options.cors_origin),
     )  # fmt: skip
 
 

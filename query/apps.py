@@ -41,6 +41,10 @@ class QueryParts:
     """query_engine.timeout."""
     max_points: int
     """query_engine.max_points."""
+    max_samples: int
+    """query_engine.max_samples."""
+    lookback_ms: int
+    """query_engine.lookback_delta."""
     version: str
     """ASAP's own."""
     status: NodeStatus

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from query.api import language, lists, pages, rules, status, views
+from query.api import federation, language, lists, pages, rules, status, views
 from query.api.management import Aggregations
 
 urlpatterns = [
@@ -24,6 +24,7 @@ urlpatterns = [
     path("api/v1/status/tsdb", status.Tsdb.as_view()),
     path("api/v1/status/walreplay", status.Replay.as_view()),
     path("api/v1/aggregations", Aggregations.as_view()),
+    path("federate", federation.Federate.as_view()),
     path("-/healthy", pages.healthy),
     path("-/ready", pages.ready),
     path("metrics", pages.metrics),

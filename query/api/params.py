@@ -115,13 +115,12 @@ def range_params(form: Form, max_points: int) -> RangeParams:
 
 def catalogue_params(form: Form, needs_matchers: bool = False) -> CatalogueParams:
     """Of the label endpoints and of series, which needs matchers. Raises BadParameter."""
-    texts = form.all("match[]")
-    if needs_matchers and not texts:
+    if needs_matchers and not form.all("match[]"):
         raise BadParameter("", "no match[] parameter provided")
     limit = limit_of(form)
     start_ms = _optional_time(form, "start", ALWAYS[0])
     end_ms = _optional_time(form, "end", ALWAYS[1])
-    return CatalogueParams(_match(texts, "match[]" if needs_matchers else ""), start_ms, end_ms, limit)
+    return CatalogueParams(matchers_of(form, "match[]" if needs_matchers else ""), start_ms, end_ms, limit)
 
 
 def check_exemplars(form: Form) -> Expr:
@@ -134,7 +133,7 @@ def check_exemplars(form: Form) -> Expr:
 
 def check_rules(form: Form) -> None:
     """Of /rules. Raises BadParameter, as a server with rules does."""
-    _match(form.all("match[]"))
+    matchers_of(form)
     if (kind := form.get("type").lower()) not in ("", "alert", "record"):
         raise BadParameter("type", f'not supported value "{kind}"')
     if (switch := form.get("exclude_alerts").lower()) not in ("", *_SWITCH):
@@ -149,6 +148,14 @@ def check_rules(form: Form) -> None:
         raise BadParameter("group_limit", reason)
     if limit and int(limit) <= 0:
         raise BadParameter("group_limit", "group_limit needs to be greater than 0")
+
+
+def matchers_of(form: Form, name: str = "") -> tuple[tuple[Matcher, ...], ...]:
+    """The selectors of `match[]`. Raises BadParameter, which names the parameter `name`."""
+    try:
+        return tuple(parse_selector(text) for text in form.all("match[]"))
+    except BadExpression as error:
+        raise BadParameter(name, str(error)) from error
 
 
 def limit_of(form: Form) -> int:
@@ -233,13 +240,6 @@ def _moment_ms(parts: re.Match[str]) -> int | None:
         return None
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return since // timedelta(milliseconds=1) + int((parts[7] or "").ljust(3, "0")[:3])
-
-
-def _match(texts: Sequence[str], name: str = "") -> tuple[tuple[Matcher, ...], ...]:
-    try:
-        return tuple(parse_selector(text) for text in texts)
-    except BadExpression as error:
-        raise BadParameter(name, str(error)) from error
 
 
 def _named(name: str, read: Callable[[str], int], text: str) -> int:
