@@ -3,6 +3,7 @@
 import secrets
 import sys
 
+from asap_project import openapi
 from asap_project.config.derived import data_dir
 from asap_project.database import database
 from asap_project.process import load_or_exit
@@ -41,7 +42,9 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "UNAUTHENTICATED_USER": None,
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
+SPECTACULAR_SETTINGS = openapi.SETTINGS
 
 CELERY_TASK_ALWAYS_EAGER = ASAP.config.mode == "single-node"
 CELERY_TASK_EAGER_PROPAGATES = False

@@ -7,6 +7,7 @@ from typing import cast
 from django.apps import apps
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
+from asap_project import VERSION
 from asap_project.config.derived import data_dir, kept, scraped
 from asap_project.config.schema import Config
 from asap_project.config.showing import as_flags, as_yaml
@@ -48,8 +49,6 @@ from query.tiers.head import HeadTier
 from query.tiers.summary import SummaryTier
 from query.tiers.upstream import Upstream
 from query.tiers.upstream_parts import UpstreamParts
-
-VERSION = "0.1.0"
 
 _SUMMARY_CACHE_BYTES = 512 << 20
 _SOURCES_END_S = 3.0

@@ -1,6 +1,7 @@
 """Where answers are asked for. The last path takes what no other one below /api/v1/ does."""
 
 from django.urls import path
+from drf_spectacular.views import SpectacularJSONAPIView
 
 from query.api import federation, language, lists, pages, rules, status, views
 from query.api.management import Aggregations
@@ -23,6 +24,7 @@ urlpatterns = [
     path("api/v1/status/flags", status.Flags.as_view()),
     path("api/v1/status/tsdb", status.Tsdb.as_view()),
     path("api/v1/status/walreplay", status.Replay.as_view()),
+    path("api/v1/openapi.json", SpectacularJSONAPIView.as_view()),
     path("api/v1/aggregations", Aggregations.as_view()),
     path("federate", federation.Federate.as_view()),
     path("-/healthy", pages.healthy),

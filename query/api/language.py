@@ -8,9 +8,9 @@ from rest_framework.request import Request
 
 from precompute.errors import BadExpression, Unsupported
 from query.api import encode, openapi
-from query.api.described import described
 from query.api.endpoint import JSON, passed_on
 from query.api.rest import FormView, succeeded
+from query.api.schema import in_schema
 from query.errors import BadParameter
 from query.promql.pretty import pretty
 from query.promql.tree import Tree, tree_of
@@ -35,7 +35,7 @@ class _Told(FormView):
         raise NotImplementedError
 
 
-@described("The query, formatted.", (openapi.QUERY,), openapi.TEXT)
+@in_schema("The query, formatted.", (openapi.QUERY,), openapi.TEXT)
 class FormatQuery(_Told):
     """/api/v1/format_query"""
 
@@ -45,7 +45,7 @@ class FormatQuery(_Told):
         return succeeded(pretty(tree))
 
 
-@described("The query as a tree.", (openapi.QUERY,), {"type": "object", "required": ["type"]})
+@in_schema("The query as a tree.", (openapi.QUERY,), {"type": "object", "required": ["type"]})
 class ParseQuery(_Told):
     """/api/v1/parse_query"""
 

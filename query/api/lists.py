@@ -11,10 +11,10 @@ from rest_framework.request import Request
 
 from query.answers import Forwarded
 from query.api import catalogue, openapi
-from query.api.described import described
 from query.api.endpoint import passed_on
 from query.api.params import CatalogueParams, Form, catalogue_params, count_of
 from query.api.rest import ApiView, FormView, succeeded
+from query.api.schema import in_schema
 from query.apps import QueryParts
 from query.errors import BadParameter
 
@@ -23,7 +23,7 @@ _WITHIN = (openapi.START, openapi.END, openapi.LIMIT)
 _FAMILY = openapi.record(type=openapi.TEXT, help=openapi.TEXT, unit=openapi.TEXT)
 
 
-@described("Names of labels.", (openapi.MATCH, *_WITHIN), openapi.TEXTS)
+@in_schema("Names of labels.", (openapi.MATCH, *_WITHIN), openapi.TEXTS)
 class Labels(FormView):
     """/api/v1/labels"""
 
@@ -38,7 +38,7 @@ class Labels(FormView):
         return succeeded(*catalogue.texts(ours, theirs, asked.limit))
 
 
-@described(
+@in_schema(
     "Values of a label.", (openapi.in_path("name", "The label's name."), openapi.MATCH, *_WITHIN), openapi.TEXTS
 )
 class LabelValues(ApiView):
@@ -55,7 +55,7 @@ class LabelValues(ApiView):
         return succeeded(*catalogue.texts(ours, theirs, asked.limit))
 
 
-@described("Label sets of series.", (openapi.MATCH_NEEDED, *_WITHIN), openapi.listed(openapi.LABELS))
+@in_schema("Label sets of series.", (openapi.MATCH_NEEDED, *_WITHIN), openapi.listed(openapi.LABELS))
 class Series(FormView):
     """/api/v1/series"""
 
@@ -70,7 +70,7 @@ class Series(FormView):
         return succeeded(*catalogue.label_sets(ours, theirs, asked.limit))
 
 
-@described(
+@in_schema(
     "What senders say about metrics, by metric family.",
     (
         openapi.parameter("metric", "One metric family; all if absent."),

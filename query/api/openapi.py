@@ -104,7 +104,8 @@ def path_item(name: str, summary: str, parameters: Sequence[Schema], responses: 
     }
 
 
-_VALUE = {"type": "array", "prefixItems": [{"type": "number"}, TEXT], "minItems": 2, "maxItems": 2}
+_VALUE = {"type": "array", "items": {"type": ["number", "string"]}, "minItems": 2, "maxItems": 2}
+"""A time and the value at it, which is a text."""
 _VECTOR = record(resultType={"const": "vector"}, result=listed(record(metric=LABELS, value=_VALUE)))
 _MATRIX = record(resultType={"const": "matrix"}, result=listed(record(metric=LABELS, values=listed(_VALUE))))
 _SINGLE = record(resultType={"enum": ["scalar", "string"]}, result=_VALUE)

@@ -8,10 +8,10 @@ from rest_framework.request import Request
 
 from precompute.evaluate.expr import selectors
 from query.api import openapi
-from query.api.described import described, described_as
 from query.api.endpoint import passed_on
 from query.api.params import Form, check_exemplars, check_rules
 from query.api.rest import ApiView, FormView, succeeded
+from query.api.schema import in_schema, in_schema_as
 from query.errors import NotFound
 
 _ANY: openapi.Schema = {"type": "object"}
@@ -37,7 +37,7 @@ class _FromUpstream(ApiView):
         raise NotImplementedError
 
 
-@described(
+@in_schema(
     "Groups of rules: the upstream's.",
     (
         openapi.parameter("type", "alert or record; both if absent.", {"type": "string", "enum": ["alert", "record"]}),
@@ -61,7 +61,7 @@ class Rules(_FromUpstream):
         return succeeded({"groups": []})
 
 
-@described("Active alerts: the upstream's.", (), openapi.record(alerts=openapi.listed(_ANY)))
+@in_schema("Active alerts: the upstream's.", (), openapi.record(alerts=openapi.listed(_ANY)))
 class Alerts(_FromUpstream):
     """/api/v1/alerts"""
 
@@ -71,7 +71,7 @@ class Alerts(_FromUpstream):
         return succeeded({"alerts": []})
 
 
-@described_as(
+@in_schema_as(
     "Exemplars of the series that a query reads: the upstream's.",
     (openapi.QUERY, openapi.START, openapi.END),
     _EXEMPLARS,

@@ -6,9 +6,9 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 
 from query.api import openapi
-from query.api.described import described
 from query.api.params import most_of
 from query.api.rest import ApiView, succeeded
+from query.api.schema import in_schema
 
 PROMETHEUS_VERSION = "3.5.0"
 """The API's version: data sources choose what they ask by it."""
@@ -35,7 +35,7 @@ _MOST = openapi.parameter(
 )
 
 
-@described(
+@in_schema(
     "Versions: of the API, and our own.",
     (),
     openapi.record(version=openapi.TEXT, asap=openapi.TEXT, **dict.fromkeys(_BUILD, openapi.TEXT)),
@@ -49,7 +49,7 @@ class BuildInfo(ApiView):
         return succeeded({"version": PROMETHEUS_VERSION, **dict.fromkeys(_BUILD, ""), "asap": self.parts.version})
 
 
-@described("How the process is.", (), _RUNTIME)
+@in_schema("How the process is.", (), _RUNTIME)
 class RuntimeInfo(ApiView):
     """/api/v1/status/runtimeinfo"""
 
@@ -59,7 +59,7 @@ class RuntimeInfo(ApiView):
         return succeeded(self.parts.status.runtime())
 
 
-@described("The config in use, as YAML.", (), openapi.record(yaml=openapi.TEXT))
+@in_schema("The config in use, as YAML.", (), openapi.record(yaml=openapi.TEXT))
 class ConfigInUse(ApiView):
     """/api/v1/status/config"""
 
@@ -69,7 +69,7 @@ class ConfigInUse(ApiView):
         return succeeded({"yaml": self.parts.status.setup.config})
 
 
-@described("Every option's value, by its flag.", (), openapi.LABELS)
+@in_schema("Every option's value, by its flag.", (), openapi.LABELS)
 class Flags(ApiView):
     """/api/v1/status/flags"""
 
@@ -79,7 +79,7 @@ class Flags(ApiView):
         return succeeded(self.parts.status.setup.flags)
 
 
-@described("The head, and what has the most series in it.", (_MOST,), _HEAD)
+@in_schema("The head, and what has the most series in it.", (_MOST,), _HEAD)
 class Tsdb(ApiView):
     """/api/v1/status/tsdb"""
 
@@ -91,7 +91,7 @@ class Tsdb(ApiView):
             return succeeded(self.parts.status.head(most))
 
 
-@described(
+@in_schema(
     "How far the sample log has been read back.",
     (),
     openapi.record(min=openapi.COUNT, max=openapi.COUNT, current=openapi.COUNT),

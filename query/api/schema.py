@@ -10,12 +10,12 @@ from query.api.rest import ApiView, FormView
 Decorator = Callable[[type[ApiView]], type[ApiView]]
 
 
-def described(summary: str, parameters: Sequence[Schema], data: Schema) -> Decorator:
+def in_schema(summary: str, parameters: Sequence[Schema], data: Schema) -> Decorator:
     """Of a view that answers in Prometheus' envelope, with its parameters and what `data` is."""
-    return described_as(summary, parameters, {"200": answered(summary, success(data)), **ERRORS})
+    return in_schema_as(summary, parameters, {"200": answered(summary, success(data)), **ERRORS})
 
 
-def described_as(summary: str, parameters: Sequence[Schema], responses: Mapping[str, Schema]) -> Decorator:
+def in_schema_as(summary: str, parameters: Sequence[Schema], responses: Mapping[str, Schema]) -> Decorator:
     """The same, with all its answers by status."""
 
     def decorate(view: type[ApiView]) -> type[ApiView]:
