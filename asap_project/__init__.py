@@ -2,6 +2,8 @@
 
 from typing import Any
 
+VERSION = "0.1.0"
+
 
 def __getattr__(name: str) -> Any:
     """`asap_project.celery_app`, imported when somebody asks for it and not before."""

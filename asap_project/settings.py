@@ -3,6 +3,7 @@
 import secrets
 import sys
 
+from asap_project import openapi
 from asap_project.config.derived import data_dir
 from asap_project.database import database
 from asap_project.process import load_or_exit
@@ -26,7 +27,11 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = ["precompute", "query", "ingest", "asap_project", "rest_framework"]
-MIDDLEWARE: list[str] = ["asap_project.middleware.content_length"]
+MIDDLEWARE: list[str] = [
+    "asap_project.middleware.content_length",
+    "query.api.transport.packed",
+    "query.api.transport.cross_origin",
+]
 TEMPLATES: list[dict[str, object]] = []
 
 DATABASES = {"default": database(ASAP.config)}
@@ -37,7 +42,9 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "UNAUTHENTICATED_USER": None,
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
+SPECTACULAR_SETTINGS = openapi.SETTINGS
 
 CELERY_TASK_ALWAYS_EAGER = ASAP.config.mode == "single-node"
 CELERY_TASK_EAGER_PROPAGATES = False

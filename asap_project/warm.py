@@ -35,10 +35,11 @@ from precompute.sketches.registry import ACCUMULATORS
 from precompute.stores.memory import MemoryStore
 from query.answers import Answer, Forwarded
 from query.api.encode import answer
+from query.api.exposition import exposition
 from query.cache import ResultCache
 from query.engine import EngineOptions, QueryEngine, Request
 from query.mixed import MixedTiers
-from query.promql.parse import parse
+from query.promql.parse import parse, parse_selector
 from query.recall import Memory
 from query.series import ALWAYS, SeriesQueries
 from query.tiers.head import HeadTier
@@ -153,4 +154,6 @@ def _ask(node: Node, clock: ManualClock) -> None:
     for text in _CLASHES:
         with suppress(ExecutionError):
             _encode(engine.instant(text, sealed_ms + 1, Request()))
-    SeriesQueries(node.index, node.head, MetricMetadata()).series((), *ALWAYS)
+    catalogue = SeriesQueries(node.index, node.head, MetricMetadata())
+    catalogue.series((), *ALWAYS)
+    exposition(catalogue.newest((parse_selector("warm"),), sealed_ms, 300_000, _SERIES), False)

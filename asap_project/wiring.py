@@ -7,8 +7,10 @@ from typing import cast
 from django.apps import apps
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
+from asap_project import VERSION
 from asap_project.config.derived import data_dir, kept, scraped
 from asap_project.config.schema import Config
+from asap_project.config.showing import as_flags, as_yaml
 from asap_project.ticker import Ticker
 from asap_project.warm import warm
 from ingest.apps import IngestConfig
@@ -39,16 +41,16 @@ from query.cache import ResultCache
 from query.engine import EngineOptions, QueryEngine
 from query.metrics import CacheCollector, QueryMetrics
 from query.mixed import MixedTiers
+from query.origins import Origins
 from query.promql.parse import parse
 from query.recall import Memory
 from query.series import SeriesQueries
 from query.slots import Slots
+from query.status import NodeStatus, Setup
 from query.tiers.head import HeadTier
 from query.tiers.summary import SummaryTier
 from query.tiers.upstream import Upstream
 from query.tiers.upstream_parts import UpstreamParts
-
-VERSION = "0.1.0"
 
 _SUMMARY_CACHE_BYTES = 512 << 20
 _SOURCES_END_S = 3.0
@@ -183,8 +185,13 @@ def query_parts(config: Config, node: Node, metadata: MetricMetadata, registry: 
     return QueryParts(
         query_engine(config, node, upstream, cache), SeriesQueries(node.index, node.head, metadata), upstream, registry,
         QueryMetrics(registry), slots, node.why_not_ready, partial(_why_unhealthy, node), node.clock,
-        options.timeout, options.max_points, VERSION,
+        options.timeout, options.max_points, options.max_samples, options.lookback_delta, VERSION,
+        status=NodeStatus(node, _setup(config)), origins=Origins(options.cors_origin),
     )  # fmt: skip
+
+
+def _setup(config: Config) -> Setup:
+    return Setup(as_yaml(config), as_flags(config), duration_text(config.head.retention))
 
 
 def query_engine(config: Config, node: Node, upstream: Upstream | None, cache: ResultCache) -> QueryEngine:

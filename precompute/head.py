@@ -106,6 +106,18 @@ class Head:
             held = len(sids) and self._columns.held[sids].any()
             return int(kernel.oldest(self._columns, sids)) if held else None
 
+    def extent_ms(self) -> tuple[int, int] | None:
+        """Times of the oldest and the newest sample that are held; None where there is none."""
+        with self._lock.reading():
+            sids = np.flatnonzero(self._columns.held[: self._series]).astype(np.int32)
+            if not len(sids):
+                return None
+            return int(kernel.oldest(self._columns, sids)), int(self._columns.last_t[sids].max())
+
+    def chunks(self) -> int:
+        """Chunks in use."""
+        return int(self._columns.counts[kernel.CHUNKS_USED])
+
     def samples(self) -> int:
         """Samples held."""
         return int(self._columns.counts[kernel.SAMPLES])

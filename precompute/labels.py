@@ -170,6 +170,16 @@ class SeriesTable:
         mark_names(self._pairs.data, self._pair_off.data, sids, seen)
         return sorted(self.symbols.texts(np.flatnonzero(seen).tolist()))
 
+    def pair_counts(self) -> tuple[I32, I32, I64]:
+        """Every label pair in use: its name and value as symbols, int32[p] each, and how many series have it.
+
+        In order of names, then values.
+        """
+        last = int(self._pair_off.data[len(self)])
+        pairs = self._pairs.data[:last].astype(np.int64)
+        keys, counts = np.unique(pairs[:, 0] << 32 | pairs[:, 1], return_counts=True)
+        return (keys >> 32).astype(np.int32), keys.astype(np.int32), counts
+
     def metric_ids(self, sids: I32) -> I32:
         """Symbol id of each series' metric name; 0 where it has none."""
         return self.columns(sids, (METRIC_NAME,))[:, 0]

@@ -88,6 +88,10 @@ class RunTable:
         gather_runs(self._arena.data, self._start.data, self._length.data, runs, out, offsets[:-1])
         return out, offsets
 
+    def length_of(self, runs: I32) -> I64:
+        """How long these runs are, int64[n]."""
+        return np.asarray(self._length.data[runs], np.int64)
+
     def hash_of(self, runs: I32) -> U64:
         """Seeded hashes of these runs, uint64[n]."""
         return np.asarray(self._hash.data[runs])
@@ -158,6 +162,10 @@ class SymbolTable:
 
     def text(self, symbol: int) -> str:
         return self._texts[symbol]
+
+    def lengths(self, symbols: I32) -> I64:
+        """How many bytes of UTF-8 each has, int64[n]."""
+        return self._runs.length_of(symbols)
 
     def texts(self, symbols: Iterable[int]) -> list[str]:
         texts = self._texts

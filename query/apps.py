@@ -14,8 +14,10 @@ if TYPE_CHECKING:  # commands that answer no queries start without the kernels
     from precompute.clock import Clock
     from query.engine import QueryEngine
     from query.metrics import QueryMetrics
+    from query.origins import Origins
     from query.series import SeriesQueries
     from query.slots import Slots
+    from query.status import NodeStatus
     from query.tiers.upstream import Upstream
 
 
@@ -39,8 +41,14 @@ class QueryParts:
     """query_engine.timeout."""
     max_points: int
     """query_engine.max_points."""
+    max_samples: int
+    """query_engine.max_samples."""
+    lookback_ms: int
+    """query_engine.lookback_delta."""
     version: str
     """ASAP's own."""
+    status: NodeStatus
+    origins: Origins
 
 
 class QueryConfig(AppConfig):

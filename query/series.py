@@ -1,22 +1,40 @@
 """Which series, label names and label values there are: the catalogue behind data source pickers."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from precompute.errors import TableReplaced
+from precompute.errors import LimitExceeded, TableReplaced
 from precompute.evaluate.expr import Matcher
+from precompute.evaluate.values import Frame
 from precompute.head import Head
+from precompute.kernels.selectors import instant_times, instant_values
 from precompute.kernels.series import mark_within
 from precompute.labels import Labels, SeriesTable
 from precompute.metadata import Family, MetricMetadata
-from precompute.samples import I32
+from precompute.samples import F64, I32, I64, Bool
 from precompute.selection import Index
 
 MatcherSet = tuple[Matcher, ...]
 
+_SERIES_AT_ONCE = 1 << 14
+"""Series that are read in one visit to the head, so that a writer waits milliseconds."""
+
 ALWAYS = (-(1 << 62), 1 << 62)
 """The interval of a request that names none; ms."""
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The newest sample of each of n series: times int64[n] in ms, values float64[n]."""
+
+    frame: Frame
+    t_ms: I64
+    values: F64
+
+    def take(self, rows: I64 | Bool) -> "Newest":
+        return Newest(self.frame.take(rows), self.t_ms[rows], self.values[rows])
 
 
 class SeriesQueries:
@@ -44,6 +62,35 @@ class SeriesQueries:
         table, sids = self._within(sets, start_ms, end_ms)
         return sorted(map(table.labels_of, sids.tolist()))
 
+    def newest(self, sets: Sequence[MatcherSet], time_ms: int, lookback_ms: int, most: int) -> Newest:
+        """The newest sample in `(time - lookback, time]` of every series of the sets that has one.
+
+        In no order; series that ended with a staleness marker have none. Raises LimitExceeded beyond `most` series.
+        """
+        while True:
+            table, series = self._head.known()
+            sids = self._selected(sets, table, series)
+            if len(sids) > most:
+                raise LimitExceeded(f"{len(sids)} series are selected; query_engine.max_samples is {most}")
+            try:
+                return self._newest(table, sids, time_ms, lookback_ms)
+            except TableReplaced:
+                continue
+
+    def _newest(self, table: SeriesTable, sids: I32, time_ms: int, lookback_ms: int) -> Newest:
+        shape = (len(sids), 1)
+        values, times_s, present = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.bool_)
+        at = np.array([time_ms], np.int64)
+        for first in range(0, len(sids), _SERIES_AT_ONCE):
+            rows = np.arange(first, min(first + _SERIES_AT_ONCE, len(sids)))
+            with self._head.reading(table) as columns:
+                instant_values(columns, sids[rows], rows, at, lookback_ms, values, present)
+                instant_times(columns, sids[rows], rows, at, lookback_ms, times_s, present)
+        names = tuple(table.names_of(sids))
+        frame = Frame(names, table.columns(sids, names), table.symbols)
+        whole = Newest(frame, np.rint(times_s[:, 0] * 1000).astype(np.int64), values[:, 0])
+        return whole.take(present[:, 0])
+
     def metadata(self, metric: str = "") -> dict[str, list[Family]]:
         """Descriptions by metric family, of one family where it is named."""
         known = self._metadata.all()
@@ -52,9 +99,7 @@ class SeriesQueries:
     def _within(self, sets: Sequence[MatcherSet], start_ms: int, end_ms: int) -> tuple[SeriesTable, I32]:
         while True:
             table, series = self._head.known()
-            sids = np.arange(series, dtype=np.int32)
-            if sets:
-                sids = np.unique(np.concatenate([self._index.select(one, table, series).sids for one in sets]))
+            sids = self._selected(sets, table, series) if sets else np.arange(series, dtype=np.int32)
             kept = np.zeros(len(sids), np.bool_)
             try:
                 with self._head.reading(table) as columns:
@@ -62,3 +107,7 @@ class SeriesQueries:
             except TableReplaced:
                 continue
             return table, sids[kept]
+
+    def _selected(self, sets: Sequence[MatcherSet], table: SeriesTable, series: int) -> I32:
+        found = [self._index.select(one, table, series).sids for one in sets]
+        return np.unique(np.concatenate([np.zeros(0, np.int32), *found]))

@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 from asap_project.config.errors import ConfigError
 from asap_project.config.items import Aggregation, Scrape
 from asap_project.config.layers import Given, Layer, from_environment, from_file, from_flags, unknown_in_environment
-from asap_project.config.options import Option, nearest, options
+from asap_project.config.options import Option, nearest, options, value_at
 from asap_project.config.printing import shown
 from asap_project.config.relations import problems
 from asap_project.config.schema import Config
@@ -139,13 +139,6 @@ def _line(key: str, given: Layer, text: str) -> str:
 def _settings(config: Config, given: Layer) -> tuple[Setting, ...]:
     tree = config.model_dump(mode="json", exclude_none=True)
     return tuple(
-        Setting(option, _at(tree, option.key), given[option.key].source if option.key in given else "default")
+        Setting(option, value_at(tree, option.key), given[option.key].source if option.key in given else "default")
         for option in options().values()
     )
-
-
-def _at(tree: dict[str, Any], key: str) -> Any:
-    node: Any = tree
-    for part in key.split("."):
-        node = node[part]
-    return node

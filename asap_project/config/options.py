@@ -45,6 +45,13 @@ def options() -> dict[str, Option]:
     return {option.key: option for option in _leaves(Config, defaults, "")}
 
 
+def value_at(tree: Any, key: str) -> Any:
+    """What a dumped config has under an option's key."""
+    for part in key.split("."):
+        tree = tree[part]
+    return tree
+
+
 def _leaves(model: type[BaseModel], defaults: dict[str, Any], prefix: str) -> Iterator[Option]:
     for name, field in model.model_fields.items():
         kind = field.annotation

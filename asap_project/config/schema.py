@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from asap_project.config.items import Aggregation, Scrape
-from asap_project.config.units import ByteSize, DurationMs, Whole, duration_ms, size_bytes
+from asap_project.config.units import ByteSize, DurationMs, Pattern, Whole, duration_ms, size_bytes
 
 SECRET: dict[str, Any] = {"secret": True}
 """Marks an option whose value may hold credentials."""
@@ -151,6 +151,9 @@ class QueryEngine(Section):
     max_depth: Whole = Field(100, ge=1, le=200, description="Deepest nesting of an expression.")
     cache_bytes: ByteSize = Field(
         size_bytes("256MiB"), ge=0, description="Memory of cached answers to range queries; 0 turns the cache off."
+    )
+    cors_origin: Pattern = Field(
+        ".*", description="Origins of web pages that may read answers, as a regular expression; empty: none."
     )
 
 

@@ -3,7 +3,10 @@
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer
+
+from precompute.errors import BadExpression
+from precompute.matchers import compile_regex
 
 _DURATION_UNITS_MS = {
     "y": 31_536_000_000, "w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1,
@@ -65,6 +68,17 @@ DurationMs = Annotated[int, BeforeValidator(duration_ms), PlainSerializer(durati
 
 ByteSize = Annotated[int, BeforeValidator(size_bytes), PlainSerializer(size_text, when_used="json")]
 """A size: text outside, integer bytes inside."""
+
+def _pattern(text: str) -> str:
+    try:
+        compile_regex(text)
+    except BadExpression as error:
+        raise ValueError(f"should be a regular expression: {error}") from error
+    return text
+
+
+Pattern = Annotated[str, AfterValidator(_pattern)]
+"""A regular expression, which has to match a whole text."""
 
 Whole = Annotated[int, BeforeValidator(_whole)]
 """A whole number, never a boolean."""

@@ -66,11 +66,11 @@ def label_sets(
 
 
 def families(
-    ours: Mapping[str, list[dict[str, str]]], theirs: Theirs, limit: int, limit_per_metric: int
+    ours: Mapping[str, list[dict[str, str]]], theirs: Theirs, limit: int | None, limit_per_metric: int | None
 ) -> dict[str, list[dict[str, str]]]:
     """Both sets of descriptions by metric family."""
     names = sorted({*ours, *theirs.data})
-    both = {name: list(ours.get(name, ())) for name in (names[:limit] if limit else names)}
+    both = {name: list(ours.get(name, ())) for name in names[:limit]}
     for name, described in both.items():
         described += [one for one in theirs.data.get(name, ()) if one not in described]
         del described[limit_per_metric or len(described) :]

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
 from precompute.errors import BadExpression
-from precompute.evaluate.expr import Matcher
+from precompute.evaluate.expr import Expr, Matcher
 from query.errors import BadParameter
-from query.promql.parse import parse_selector
+from query.promql.parse import parse, parse_selector
 from query.series import ALWAYS
 
 _LATEST_S = 1 << 43
 """Times beyond are refused: with them no sum of times and ranges leaves int64."""
 
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_MOST_RANKED = 10_000
+_SWITCH = frozenset(("1", "t", "true", "0", "f", "false"))
 _LONGEST_S = ((1 << 63) - 1) / 1e9
 _DURATION = re.compile(r"(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?", re.ASCII)
 _UNITS_MS = (31_536_000_000, 604_800_000, 86_400_000, 3_600_000, 60_000, 1000, 1)
@@ -44,21 +47,29 @@ class Form:
 
 @dataclass(frozen=True)
 class InstantParams:
+    """lookback_ms: None for that of the config. stats: what it asks of how the answer was made; "": nothing."""
+
     query: str
     time_ms: int | None
     timeout_ms: int | None
     limit: int
+    lookback_ms: int | None = None
+    stats: str = ""
 
 
 @dataclass(frozen=True)
 class RangeParams:
+    """lookback_ms and stats as of an instant query."""
+
     query: str
     start_ms: int
     end_ms: int
     step_ms: int
     timeout_ms: int | None
     limit: int
-    nocache: bool
+    lookback_ms: int | None = None
+    stats: str = ""
+    nocache: bool = False
     """Whether every step is to be evaluated anew."""
 
 
@@ -74,16 +85,15 @@ class CatalogueParams:
 
 def instant_params(form: Form) -> InstantParams:
     """Of /query. Raises BadParameter."""
-    _known(form)
     limit = limit_of(form)
     time = form.get("time")
     time_ms = _optional_time(form, "time", 0) if time else None
-    return InstantParams(form.get("query"), time_ms, _timeout_ms(form), limit)
+    timeout_ms = _timeout_ms(form)
+    return InstantParams(form.get("query"), time_ms, timeout_ms, limit, _lookback_ms(form), form.get("stats"))
 
 
 def range_params(form: Form, max_points: int) -> RangeParams:
     """Of /query_range; at most `max_points` steps after the first. Raises BadParameter."""
-    _known(form)
     limit = limit_of(form)
     start_ms, end_ms = (_named(name, time_ms, form.get(name)) for name in ("start", "end"))
     if end_ms < start_ms:
@@ -99,33 +109,85 @@ def range_params(form: Form, max_points: int) -> RangeParams:
             f"exceeded maximum resolution of {max_points:,} points per timeseries. "
             "Try decreasing the query resolution (?step=XX)",
         )
-    return RangeParams(form.get("query"), start_ms, end_ms, step_ms, _timeout_ms(form), limit, _flag(form, "nocache"))
+    timeout_ms = _timeout_ms(form)
+    return RangeParams(
+        form.get("query"), start_ms, end_ms, step_ms, timeout_ms, limit, _lookback_ms(form), form.get("stats"),
+        _flag(form, "nocache"),
+    )  # fmt: skip
 
 
 def catalogue_params(form: Form, needs_matchers: bool = False) -> CatalogueParams:
     """Of the label endpoints and of series, which needs matchers. Raises BadParameter."""
-    texts = form.all("match[]")
-    if needs_matchers and not texts:
+    if needs_matchers and not form.all("match[]"):
         raise BadParameter("", "no match[] parameter provided")
     limit = limit_of(form)
     start_ms = _optional_time(form, "start", ALWAYS[0])
     end_ms = _optional_time(form, "end", ALWAYS[1])
+    return CatalogueParams(matchers_of(form, "match[]" if needs_matchers else ""), start_ms, end_ms, limit)
+
+
+def check_exemplars(form: Form) -> Expr:
+    """Of /query_exemplars: the query. Raises BadParameter."""
+    start_ms, end_ms = _optional_time(form, "start", ALWAYS[0]), _optional_time(form, "end", ALWAYS[1])
+    if end_ms < start_ms:
+        raise BadParameter("", "end timestamp must not be before start timestamp")
+    return parse(form.get("query"))
+
+
+def check_rules(form: Form) -> None:
+    """Of /rules. Raises BadParameter, as a server with rules does."""
+    matchers_of(form)
+    if (kind := form.get("type").lower()) not in ("", "alert", "record"):
+        raise BadParameter("type", f'not supported value "{kind}"')
+    if (switch := form.get("exclude_alerts").lower()) not in ("", *_SWITCH):
+        reason = f'error converting exclude_alerts: strconv.ParseBool: parsing "{switch}": invalid syntax'
+        raise BadParameter("exclude_alerts", reason)
+    limit = form.get("group_limit")
+    if form.get("group_next_token") and not limit:
+        reason = "group_limit needs to be present in order to paginate over the groups"
+        raise BadParameter("group_next_token", reason)
+    if limit and not _INTEGER.fullmatch(limit):
+        reason = f'group_limit needs to be a valid number: strconv.ParseInt: parsing "{limit}": invalid syntax'
+        raise BadParameter("group_limit", reason)
+    if limit and int(limit) <= 0:
+        raise BadParameter("group_limit", "group_limit needs to be greater than 0")
+
+
+def matchers_of(form: Form, name: str = "") -> tuple[tuple[Matcher, ...], ...]:
+    """The selectors of `match[]`. Raises BadParameter, which names the parameter `name`."""
     try:
-        matchers = tuple(parse_selector(text) for text in texts)
+        return tuple(parse_selector(text) for text in form.all("match[]"))
     except BadExpression as error:
-        raise BadParameter("match[]" if needs_matchers else "", str(error)) from error
-    return CatalogueParams(matchers, start_ms, end_ms, limit)
+        raise BadParameter(name, str(error)) from error
 
 
-def limit_of(form: Form, name: str = "limit") -> int:
-    """A count that may be absent: 0 is no limit."""
-    text = form.get(name)
+def limit_of(form: Form) -> int:
+    """The most that is listed; 0 is no limit."""
+    text = form.get("limit")
     if not text:
         return 0
-    if not re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):
-        raise BadParameter(name, f'strconv.Atoi: parsing "{text}": invalid syntax')
+    if not _INTEGER.fullmatch(text):
+        raise BadParameter("limit", f'strconv.Atoi: parsing "{text}": invalid syntax')
     if int(text) < 0:
-        raise BadParameter(name, f"{name} must be non-negative")
+        raise BadParameter("limit", "limit must be non-negative")
+    return int(text)
+
+
+def count_of(form: Form, name: str) -> int | None:
+    """A limit of the metadata, whose rules are its own: None without one, or with a negative one."""
+    text = form.get(name)
+    if text and not _INTEGER.fullmatch(text):
+        raise BadParameter("", f"{name} must be a number")
+    return int(text) if text and int(text) >= 0 else None
+
+
+def most_of(form: Form) -> int:
+    """Of /status/tsdb: how many of each kind."""
+    text = form.get("limit") or "10"
+    if not _INTEGER.fullmatch(text) or int(text) < 1:
+        raise BadParameter("", "limit must be a positive number")
+    if int(text) > _MOST_RANKED:
+        raise BadParameter("", f"limit must not exceed {_MOST_RANKED}")
     return int(text)
 
 
@@ -212,7 +274,11 @@ def _flag(form: Form, name: str) -> bool:
     return form.get(name).lower() not in ("", "0", "f", "false", "no")
 
 
-def _known(form: Form) -> None:
-    # an answer made with another lookback would be a wrong one
-    if form.get("lookback_delta"):
-        raise BadParameter("lookback_delta", "cannot be set per query here; it is query_engine.lookback_delta")
+def _lookback_ms(form: Form) -> int | None:
+    text = form.get("lookback_delta")
+    try:
+        ms = duration_ms(text) if text else 0
+    except ValueError as error:
+        raise BadParameter("", f"error parsing lookback delta duration: {error}") from error
+    # as in Prometheus, where nothing or less means the one of the config
+    return ms if ms > 0 else None

@@ -1,7 +1,8 @@
-"""From PromQL text to our expressions; the one module that knows promql-parser."""
+"""From PromQL text to our expressions; this module and `tree` know promql-parser."""
 
 import re
 from datetime import timedelta
+from typing import NamedTuple
 
 import promql_parser as parser
 
@@ -45,10 +46,23 @@ def parse(text: str, max_depth: int = MAX_DEPTH, max_length: int = MAX_LENGTH) -
     Raises LimitExceeded for a text too deep or too long, BadExpression ("parse error: …") for what is no
     PromQL, Unsupported for right PromQL that our expressions cannot hold.
     """
+    return parsed(text, max_depth, max_length).expr
+
+
+class Parsed(NamedTuple):
+    """An expression, and the parser's own tree of it with what its references stand for."""
+
+    expr: Expr
+    tree: parser.Expr
+    prepared: Prepared
+
+
+def parsed(text: str, max_depth: int = MAX_DEPTH, max_length: int = MAX_LENGTH) -> Parsed:
+    """As `parse`, with the tree, which has parentheses and the order of labels too."""
     prepared = prepare(text, max_depth, max_length)
     try:
         tree = parser.parse(prepared.text)
-        return _Converter(prepared).convert(tree)
+        return Parsed(_Converter(prepared).convert(tree), tree, prepared)
     except QueryError:
         raise
     except (ValueError, OverflowError) as error:
@@ -95,7 +109,7 @@ class _Converter:
             case parser.VectorSelector():
                 return self._selector(node)
             case parser.MatrixSelector():
-                return Range(self._selector(node.vector_selector), _range_ms(node.range))
+                return Range(self._selector(node.vector_selector), range_ms(node.range))
             case parser.Call():
                 return self._call(node)
             case parser.AggregateExpr():
@@ -126,27 +140,18 @@ class _Converter:
         empty = [Condition(m).accepts("") for m in matchers]
         if all(empty) and not labels_only:
             raise BadExpression("parse error: vector selector must contain at least one non-empty matcher")
-        return Selector(tuple(sorted(set(matchers))), _offset_ms(node.offset), self._at(node.at))
+        return Selector(tuple(sorted(set(matchers))), offset_ms(node.offset), at_of(node.at, self.prepared))
 
     def _subquery(self, node: parser.SubqueryExpr) -> Subquery:
         assert node.range is not None, "the grammar asks for it"
-        step_ms = None if node.step is None else _range_ms(node.step)
-        return Subquery(
-            self.convert(node.expr), _range_ms(node.range), step_ms, _offset_ms(node.offset), self._at(node.at)
-        )
+        step_ms = None if node.step is None else range_ms(node.step)
+        at = at_of(node.at, self.prepared)
+        return Subquery(self.convert(node.expr), range_ms(node.range), step_ms, offset_ms(node.offset), at)
 
     def _matcher(self, node: parser.Matcher) -> Matcher:
         op, value = self.prepared.string(node.value)
         # without an operator the string was a quoted metric name
         return Matcher(self._text(node.name), op or "=", value)
-
-    def _at(self, node: parser.AtModifier | None) -> int | str | None:
-        if node is None:
-            return None
-        kind = str(node.type).rpartition(".")[2].lower()
-        if kind in ("start", "end") or node.at is None:
-            return kind
-        return self.prepared.times_ms[round(node.at.timestamp())]
 
     def _call(self, node: parser.Call) -> Call:
         # the second argument of info() is no selector of series, though it is written like one
@@ -212,14 +217,26 @@ class _Converter:
         return Matching(on, labels, _GROUPS.get(str(modifier.card), ""), include, fill.lhs, fill.rhs)
 
 
-def _range_ms(length: timedelta) -> int:
+def at_of(node: parser.AtModifier | None, prepared: Prepared) -> int | str | None:
+    """A fixed time in ms, "start" or "end"; None without one."""
+    if node is None:
+        return None
+    kind = str(node.type).rpartition(".")[2].lower()
+    if kind in ("start", "end") or node.at is None:
+        return kind
+    return prepared.times_ms[round(node.at.timestamp())]
+
+
+def range_ms(length: timedelta) -> int:
+    """Raises BadExpression where it is none."""
     ms = length // timedelta(milliseconds=1)
     if ms <= 0:
         raise BadExpression("parse error: duration must be greater than 0")
     return _bounded(ms)
 
 
-def _offset_ms(offset: timedelta | None) -> int:
+def offset_ms(offset: timedelta | None) -> int:
+    """Back in time; raises BadExpression where it is too far."""
     if offset is None:
         return 0
     ms = abs(offset) // timedelta(milliseconds=1)

@@ -11,9 +11,12 @@ from precompute.labels import METRIC_NAME
 from query.api.params import (
     Form,
     catalogue_params,
+    check_rules,
+    count_of,
     duration_ms,
     instant_params,
     limit_of,
+    most_of,
     range_params,
     time_ms,
 )
@@ -135,8 +138,8 @@ def test_no_text_leaves_the_range_of_times(text: str) -> None:
             "Try decreasing the query resolution (?step=XX)",
         ),
         (
-            {"lookback_delta": "1m"},
-            'invalid parameter "lookback_delta": cannot be set per query here; it is query_engine.lookback_delta',
+            {"lookback_delta": "x"},
+            'error parsing lookback delta duration: cannot parse "x" to a valid duration',
         ),
     ],
 )
@@ -207,3 +210,59 @@ def test_series_needs_selectors(texts: list[str], message: str) -> None:
 def test_a_limit_is_a_count(text: str, limit: int) -> None:
     read: Callable[[Form], int] = limit_of
     assert read(form(limit=text)) == limit
+
+
+@pytest.mark.parametrize(("text", "ms"), [("30s", 30_000), ("1.5", 1500), ("0", None), ("-1", None), ("", None)])
+def test_a_lookback_of_nothing_or_less_is_that_of_the_config(text: str, ms: int | None) -> None:
+    assert instant_params(form(query="up", lookback_delta=text)).lookback_ms == ms
+    assert range_params(form(**RANGE, lookback_delta=text), 11_000).lookback_ms == ms
+
+
+def test_stats_are_handed_on_as_they_came() -> None:
+    assert instant_params(form(query="up", stats="all")).stats == "all"
+    assert range_params(form(**RANGE), 11_000).stats == ""
+
+
+@pytest.mark.parametrize(("text", "limit"), [("", None), ("-1", None), ("0", 0), ("7", 7)])
+def test_a_limit_of_the_metadata_is_none_where_it_is_negative(text: str, limit: int | None) -> None:
+    assert count_of(form(limit_per_metric=text), "limit_per_metric") == limit
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"type": "x"}, 'invalid parameter "type": not supported value "x"'),
+        ({"match[]": "up["}, "parse error: unexpected end of input inside brackets"),
+        (
+            {"exclude_alerts": "maybe"},
+            'invalid parameter "exclude_alerts": error converting exclude_alerts: strconv.ParseBool: '
+            'parsing "maybe": invalid syntax',
+        ),
+        (
+            {"group_next_token": "x"},
+            'invalid parameter "group_next_token": group_limit needs to be present in order to paginate over the '
+            "groups",
+        ),
+        (
+            {"group_limit": "x"},
+            'invalid parameter "group_limit": group_limit needs to be a valid number: strconv.ParseInt: parsing "x": '
+            "invalid syntax",
+        ),
+        ({"group_limit": "0"}, 'invalid parameter "group_limit": group_limit needs to be greater than 0'),
+    ],
+)
+def test_a_wrong_parameter_of_the_rules_is_named(values: dict[str, str], message: str) -> None:
+    with pytest.raises(BadParameter) as refused:
+        check_rules(form(**values))
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("0", "limit must be a positive number"), ("x", "limit must be a positive number"),
+     ("10001", "limit must not exceed 10000")],
+)  # fmt: skip
+def test_a_wrong_length_of_a_ranking_is_refused(text: str, message: str) -> None:
+    with pytest.raises(BadParameter) as refused:
+        most_of(form(limit=text))
+    assert str(refused.value) == message

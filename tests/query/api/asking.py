@@ -1,0 +1,32 @@
+"""Requests of the API over a node with a few samples of `up`, and what came back."""
+
+import json
+from typing import Any, cast
+
+from django.http import HttpResponse
+from django.test import Client
+
+from tests.query.served import NOW_MS, Served
+
+
+def fill(node: Served) -> None:
+    for job, value in (("a", 1.0), ("b", 0.0)):
+        points = [(NOW_MS - 15_000 * k, value) for k in range(4, -1, -1)]
+        node.write({"__name__": "up", "job": job, "zone": "é"}, points)
+    node.metadata.note("up", "gauge", "Whether it is up.", "")
+
+
+def get(client: Client, path: str, **params: Any) -> HttpResponse:
+    return cast(HttpResponse, client.get(path, params))
+
+
+def data(response: HttpResponse) -> Any:
+    assert response.status_code == 200, response.content
+    assert response.headers["Content-Type"] == "application/json"
+    return json.loads(response.content)["data"]
+
+
+def error(response: HttpResponse) -> tuple[int, str, str]:
+    body = json.loads(response.content)
+    assert (body["status"], response.headers["Content-Type"]) == ("error", "application/json")
+    return response.status_code, body["errorType"], body["error"]
