@@ -63,7 +63,7 @@ class _Columns:
     def written(self, frame: Frame, row: I32, times: I64, stamp: I64, values: F64, present: Bool) -> "_Columns":
         """With these steps, in rows `row` int32[n] of `frame`, which begins with the rows there are."""
         new = np.arange(self.used, self.used + len(times))
-        joins.place(row, new, values, present, self.values, self.present)
+        joins.place(row, new, np.ascontiguousarray(values), np.ascontiguousarray(present), self.values, self.present)
         self.stamps[:, new] = stamp
         stay = ~np.isin(self.times, times)
         steps, column = np.concatenate((self.times[stay], times)), np.concatenate((self.column[stay], new))

@@ -83,12 +83,10 @@ class MixedTiers:
         return Mixed(value, left, final, available.why(asking.plan) if left.any() else "")
 
     def _assigned(self, asking: Asking, available: "Available", count: int) -> Codes:
-        codes = assign(asking.plan, available, count, self._has_upstream, parts=False)
-        if not (codes == UPSTREAM).any():
-            return codes
-        if self._takes_parts(asking):
-            return assign(asking.plan, available, count, self._has_upstream, parts=True)
-        codes[0] = UPSTREAM
+        codes = assign(asking.plan, available, count, self._has_upstream, parts=self._parts is not None)
+        whole = codes[0] == UPSTREAM
+        if (codes == UPSTREAM).any() and not whole.all() and not self._takes_parts(asking):
+            codes[0] = UPSTREAM
         return codes
 
     def _takes_parts(self, asking: Asking) -> bool:

@@ -42,9 +42,8 @@ class Question:
 
 def question(expr: Expr, steps: Steps, lookback_ms: int) -> Question:
     """The question of a range query."""
-    span = (steps.start_ms, steps.end_ms, steps.step_ms)
-    depends = any(map(_of_the_span, walk(expr)))
-    return Question(str(expr), lookback_ms, steps.start_ms == steps.end_ms, span if depends else None)
+    span = (steps.start_ms, steps.end_ms, steps.step_ms) if any(map(_of_the_span, walk(expr))) else None
+    return Question(str(expr), lookback_ms, steps.start_ms == steps.end_ms, span)
 
 
 def why_not(expr: Expr, delayed_names: bool, typed: bool) -> str:

@@ -1,7 +1,5 @@
 """The result cache as one range query uses it: which of its steps may be kept, and under which stamps."""
 
-import hashlib
-
 import numpy as np
 
 from precompute.engines.minibatch import MiniBatchEngine
@@ -9,12 +7,11 @@ from precompute.evaluate.values import Scalar, Value, Vector
 from precompute.labels import SeriesTable
 from precompute.samples import I64, Bool
 from query.asking import Asking
-from query.assign import HERE, NOBODY, SUMMARY, UPSTREAM, Codes, signatures
-from query.cache import ResultCache, head_stamp
-from query.plan import Plan
+from query.assign import NOBODY, UPSTREAM, Codes
+from query.cache import ResultCache
 from query.questions import question, why_not
+from query.stamps import Stamps
 from query.tiers.head import looks
-from query.tiers.summary import pane_times
 
 _OF_THE_METRIC = ("__type__", "__unit__")
 
@@ -24,6 +21,7 @@ class Memory:
 
     def __init__(self, cache: ResultCache, engine: MiniBatchEngine) -> None:
         self.cache, self.engine = cache, engine
+        self.stamps = Stamps(engine.intake.touched, engine.seen)
 
     def recall(self, asking: Asking) -> "Recall | None":
         """For a query whose steps can be answered apart; None for any other."""
@@ -50,7 +48,8 @@ class Recall:
 
         Called before anything is evaluated, since it takes the stamps of what will be.
         """
-        self._stamp = self._stamps(codes)
+        asking = self._asking
+        self._stamp = self._memory.stamps.of(asking.plan, codes, asking.steps, asking.at.lookback_ms)
         where = left & self._usable(codes)
         if not where.any():
             return where, None
@@ -84,26 +83,6 @@ class Recall:
         """Steps that are sealed and all of which is served here, bool[s]."""
         return np.asarray(self._settled & ~((codes == UPSTREAM) | (codes == NOBODY)).any(axis=0))
 
-    def _stamps(self, codes: Codes) -> I64:
-        """int64[k, s]: how a step is served, the newest entry that its leaves see, and what each of its panes has."""
-        asking, books = self._asking, self._memory.engine.books
-        rows = [_signature(asking.plan, codes), self._newest(codes)]
-        for node in asking.plan.nodes:
-            if node.coverage is not None:
-                seen = books[node.coverage.aggregation.id].seen(pane_times(node.coverage, asking.steps))
-                rows.append(np.where(codes[node.number] == SUMMARY, seen, 0))
-        return np.stack(rows)
-
-    def _newest(self, codes: Codes) -> I64:
-        asking, touched = self._asking, self._memory.engine.intake.touched
-        newest = np.zeros(codes.shape[1], np.int64)
-        for node in asking.plan.nodes:
-            here = codes[node.number] == HERE
-            if node.selectors and not node.children and here.any():
-                seen = head_stamp(touched, node.expr, asking.steps, asking.at.lookback_ms)
-                newest[here] = np.maximum(newest, seen)[here]
-        return newest
-
 
 def _settled(asking: Asking, sealed_ms: int) -> Bool:
     """Steps that look at nothing younger than what is sealed, bool[s]."""
@@ -111,16 +90,6 @@ def _settled(asking: Asking, sealed_ms: int) -> Bool:
     for look in looks(asking.plan.expr, asking.steps, asking.at.lookback_ms):
         settled &= look.until <= sealed_ms
     return settled
-
-
-def _signature(plan: Plan, codes: Codes) -> I64:
-    """A number per step that tells how it is served and by which aggregations, int64[s]."""
-    out = np.zeros(codes.shape[1], np.int64)
-    for code, alike in signatures(codes):
-        kept = [n.coverage.aggregation.id for n in plan.nodes if n.coverage is not None and code[n.number] == SUMMARY]
-        digest = hashlib.blake2b(code.tobytes() + "".join(kept).encode(), digest_size=8).digest()
-        out[alike] = int.from_bytes(digest, "little", signed=True)
-    return out
 
 
 def _is_typed(table: SeriesTable) -> bool:

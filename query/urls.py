@@ -4,6 +4,7 @@ from django.urls import path
 from drf_spectacular.views import SpectacularJSONAPIView
 
 from query.api import federation, language, lists, pages, rules, status, views
+from query.api.explaining import Explain
 from query.api.management import Aggregations
 
 urlpatterns = [
@@ -25,6 +26,7 @@ urlpatterns = [
     path("api/v1/status/tsdb", status.Tsdb.as_view()),
     path("api/v1/status/walreplay", status.Replay.as_view()),
     path("api/v1/openapi.json", SpectacularJSONAPIView.as_view()),
+    path("api/v1/explain", Explain.as_view()),
     path("api/v1/aggregations", Aggregations.as_view()),
     path("federate", federation.Federate.as_view()),
     path("-/healthy", pages.healthy),

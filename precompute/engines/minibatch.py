@@ -111,6 +111,10 @@ class MiniBatchEngine:
         newest = self.intake.touched.newest(ends_ms - aggregation.reach_ms, ends_ms)
         return self.books[aggregation.id].dirty(ends_ms, newest)
 
+    def seen(self, aggregation: Aggregation, ends_ms: I64) -> I64:
+        """Per pane end, int64[p], the newest log entry in its summary; `pane_book.NONE` where it has none."""
+        return self.books[aggregation.id].seen(ends_ms)
+
     # -- one tick
 
     def _tick(self, sink: PrecomputeSink) -> None:

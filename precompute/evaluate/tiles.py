@@ -64,6 +64,7 @@ def at_all_steps(parts: Sequence[tuple[Bool, Vector]], steps: int) -> Vector:
     for at, vector in parts:
         rows = row[first : first + len(vector)]
         first += len(vector)
-        joins.place(rows, np.flatnonzero(at), vector.values, vector.present, values, present)
+        whole = np.ascontiguousarray(vector.values), np.ascontiguousarray(vector.present)
+        joins.place(rows, np.flatnonzero(at), *whole, values, present)
         marks[rows] |= vector.marks()
     return Vector(frame, values, present, np.zeros(len(frame), np.int32)).with_marks(marks)

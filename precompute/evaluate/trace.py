@@ -36,6 +36,6 @@ class Trace:
             spent.seconds += self._clock.monotonic_s() - began_s
             spent.samples += budget.samples_read - samples
 
-    def of(self, expr: Expr) -> Spent:
-        """What the expression took; nothing if it was never evaluated."""
-        return self._spent.get(expr, Spent())
+    def of(self, expr: Expr) -> Spent | None:
+        """What the expression took; None if it was never evaluated."""
+        return self._spent.get(expr)

@@ -1,6 +1,7 @@
 """Answers as Prometheus' JSON, written from columns."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import orjson
@@ -32,15 +33,21 @@ def failure(error_type: str, text: str) -> bytes:
     return orjson.dumps({"status": "error", "errorType": error_type, "error": text})
 
 
-def answer(made: Answer, limit: int = 0) -> bytes:
-    """The whole response body of a query; at most `limit` series unless it is 0, and a warning where more were."""
+def answer(made: Answer, limit: int = 0, stats: Mapping[str, Any] | None = None) -> bytes:
+    """The whole response body of a query; at most `limit` series unless it is 0, and a warning where more were.
+
+    stats: what `data` says beside the value.
+    """
     value, warnings = made.value, made.warnings
     if isinstance(value, (Vector, Matrix)):
         value = _sorted(value, made.kind)
         if limit and len(value) > limit:
             value = value.take(np.arange(limit))
             warnings = (*warnings, "results truncated due to limit")
-    return success(_data(made, value), warnings, made.infos)
+    data = _data(made, value)
+    if stats is not None:
+        data = data[:-1] + b',"stats":' + orjson.dumps(stats) + b"}"
+    return success(data, warnings, made.infos)
 
 
 def _sorted(value: Vector | Matrix, kind: str) -> Vector | Matrix:

@@ -1,7 +1,9 @@
 """What every view of the query API has in common: method, readiness, errors, counting."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, cast
 
 from django.apps import apps
@@ -10,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, Unrea
 from django.http.multipartparser import MultiPartParserError
 from django.views.decorators.csrf import csrf_exempt
 
-from precompute.errors import QueryError
+from precompute.errors import BadExpression, QueryError
 from query.answers import Forwarded
 from query.api import encode
 from query.api.params import Form
@@ -87,6 +89,27 @@ def error_response(error: QueryError) -> HttpResponse:
     """Prometheus' error, with its status."""
     status, kind = answer_for(error)
     return HttpResponse(encode.failure(kind, str(error)), status=status, content_type=JSON)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A query's turn: what is left of its time, and how long it waited for its place."""
+
+    left_ms: int
+    waited_s: float
+
+
+@contextmanager
+def evaluating(parts: QueryParts, timeout_ms: int | None) -> Iterator[Turn]:
+    """Waits for the query's turn, and has it inside the block."""
+    timeout_ms = min(timeout_ms or parts.timeout_ms, parts.timeout_ms)
+    began_s = parts.clock.monotonic_s()
+    with parts.slots.taken(timeout_ms):
+        waited_s = parts.clock.monotonic_s() - began_s
+        try:
+            yield Turn(max(1, timeout_ms - int(waited_s * 1000)), waited_s)
+        except BadExpression as error:
+            raise BadParameter("query", str(error)) from error
 
 
 def passed_on(parts: QueryParts, answer: Forwarded) -> HttpResponse:

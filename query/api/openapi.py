@@ -47,6 +47,7 @@ STEP = parameter("step", "Time between two steps: seconds, or a duration such as
 TIMEOUT = parameter("timeout", "How long the evaluation may take; query_engine.timeout at most.", _LENGTH)
 LOOKBACK = parameter("lookback_delta", "How far instant selectors look back, in this query.", _LENGTH)
 STATS = parameter("stats", "true or all: how the answer was made, and what it cost.")
+NOCACHE = parameter("nocache", "1: evaluate every step anew.", {"type": "string", "enum": ["0", "1"]})
 LIMIT = parameter("limit", "The most that is listed; 0 is no limit.", COUNT)
 MATCH = parameter("match[]", "A series selector; of several, a series has to fulfil one.", TEXTS)
 MATCH_NEEDED = {**MATCH, "required": True}
@@ -118,7 +119,7 @@ _HOW: Schema = {
 _INSTANT = {"200": answered("The value.", success({"oneOf": [_VECTOR, _MATRIX, _SINGLE]})) | _HOW, **ERRORS}
 _RANGE = {"200": answered("A matrix.", success(_MATRIX)) | _HOW, **ERRORS}
 _OPTIONS = (TIMEOUT, LIMIT, LOOKBACK, STATS)
-_RANGE_PARAMETERS = (QUERY, {**START, "required": True}, {**END, "required": True}, STEP, *_OPTIONS)
+_RANGE_PARAMETERS = (QUERY, {**START, "required": True}, {**END, "required": True}, STEP, *_OPTIONS, NOCACHE)
 
 HOT_PATHS: Schema = {
     "/api/v1/query": path_item("query", "A query at one time.", (QUERY, TIME, *_OPTIONS), _INSTANT),

@@ -10,19 +10,23 @@ from hypothesis import strategies as st
 from precompute.evaluate.values import Scalar, Vector
 from precompute.labels import Labels
 from precompute.samples import I64, STALE
-from precompute.touched import Touched
 from query.answers import Answer
 from query.api import encode
-from query.cache import ResultCache, head_stamp
+from query.cache import ResultCache
 from query.join import join_steps
-from query.promql.parse import parse
 from query.questions import Question
-from query.tiers.summary import Steps
+from tests.precompute.made_node import LOOKBACK_MS
 from tests.query.made_vectors import bits_by_step, vector
 
-ASKED = Question("up", 300_000, False, None)
 A, B, C = ((("g", "a"),), (("g", "b"),), (("h", "c"), ("x", "1")))
 MANY_BYTES = 1 << 24
+
+
+def named(text: str) -> Question:
+    return Question(text, LOOKBACK_MS, False, None)
+
+
+ASKED = named("up")
 
 
 def times(*steps: int) -> I64:
@@ -87,7 +91,7 @@ def test_scalars_are_kept_as_scalars() -> None:
 
 
 def test_two_questions_do_not_meet() -> None:
-    cache, other = ResultCache(MANY_BYTES), Question("up", 300_000, False, (0, 60_000, 15_000))
+    cache, other = ResultCache(MANY_BYTES), Question("up", LOOKBACK_MS, False, (0, 60_000, 15_000))
     cache.keep(ASKED, times(10), stamp(1), vector([{A: 1.0}]))
     hit, found = cache.find(other, times(10), stamp(1))
     assert not hit.any()
@@ -118,7 +122,7 @@ def test_hits_misses_bytes_and_evictions_are_counted() -> None:
     one = cache.bytes
     assert 0 < one <= 100_000
     for k in range(100):
-        cache.keep(Question(f"q{k}", 300_000, False, None), times(10, 20), stamp(1, 1), vector([{A: 1.0}, {A: 2.0}]))
+        cache.keep(named(f"q{k}"), times(10, 20), stamp(1, 1), vector([{A: 1.0}, {A: 2.0}]))
     assert cache.bytes <= 100_000
     assert cache.evictions == 101 - cache.bytes // one
 
@@ -126,18 +130,18 @@ def test_hits_misses_bytes_and_evictions_are_counted() -> None:
 def test_the_question_that_was_not_asked_for_longest_goes_first() -> None:
     cache = ResultCache(100_000)
     for k in range(100):
-        cache.keep(Question(f"q{k}", 300_000, False, None), times(10), stamp(1), vector([{A: 1.0}]))
-        cache.find(Question("q0", 300_000, False, None), times(10), stamp(1))
-    assert cache.find(Question("q0", 300_000, False, None), times(10), stamp(1))[0].all()
-    assert not cache.find(Question("q1", 300_000, False, None), times(10), stamp(1))[0].any()
+        cache.keep(named(f"q{k}"), times(10), stamp(1), vector([{A: 1.0}]))
+        cache.find(named("q0"), times(10), stamp(1))
+    assert cache.find(named("q0"), times(10), stamp(1))[0].all()
+    assert not cache.find(named("q1"), times(10), stamp(1))[0].any()
 
 
 def test_what_is_too_large_is_not_kept_and_leaves_the_rest_where_it_is() -> None:
     cache = ResultCache(400_000)
     cache.keep(ASKED, times(10), stamp(1), vector([{A: 1.0}]))
     wide = vector([{(("i", str(k)),): 1.0 for k in range(2000)}] * 30)
-    cache.keep(Question("wide", 300_000, False, None), np.arange(30), np.ones((1, 30), np.int64), wide)
-    assert not cache.find(Question("wide", 300_000, False, None), np.arange(30), np.ones((1, 30), np.int64))[0].any()
+    cache.keep(named("wide"), np.arange(30), np.ones((1, 30), np.int64), wide)
+    assert not cache.find(named("wide"), np.arange(30), np.ones((1, 30), np.int64))[0].any()
     assert cache.find(ASKED, times(10), stamp(1))[0].all()
     assert cache.evictions == 0
 
@@ -204,7 +208,7 @@ class Model:
             self.kept[asked, step] = tuple(column), bits
 
     def check(self, cache: ResultCache, asked: int, steps: Sequence[int], stamps: I64, keeps_all: bool) -> None:
-        hit, found = cache.find(Question(str(asked), 300_000, False, None), np.array(steps), stamps)
+        hit, found = cache.find(named(str(asked)), np.array(steps), stamps)
         known = [self.kept.get((asked, step), ((), {})) for step in steps]
         same = [old == tuple(now) for (old, _), now in zip(known, stamps.T.tolist(), strict=True)]
         assert all(there for there, is_hit in zip(same, hit.tolist(), strict=True) if is_hit)
@@ -221,7 +225,7 @@ def test_random_keeping_and_finding_is_as_a_dictionary_says(acts: list, random, 
         stamps = np.array([[random.randrange(3) for _ in steps], [random.randrange(2) for _ in steps]], np.int64)
         if act == "keep":
             value = vector([what[step] for step in steps])
-            cache.keep(Question(str(asked), 300_000, False, None), np.array(steps), stamps, value)
+            cache.keep(named(str(asked)), np.array(steps), stamps, value)
             model.keep(asked, steps, stamps, value)
         else:
             model.check(cache, asked, steps, stamps, keeps_all=max_bytes == MANY_BYTES)
@@ -250,22 +254,3 @@ def test_lookups_beside_a_thread_that_keeps_find_whole_values() -> None:
                 wrong.append(str(stamped))
     writer.join()
     assert not wrong
-
-
-def test_late_data_changes_the_stamps_of_the_steps_that_look_at_it() -> None:
-    # width 15:  (0, 15] (15, 30] (30, 45] (45, 60]; a sample at 20 s lies in the second
-    touched, at = Touched(15_000), np.arange(0, 120_001, 15_000)
-    touched.note(np.arange(0, 120_001, 5000), 1)
-    steps = Steps(at, 0, 120_000, 15_000)
-    for text, looking in (
-        ("sum(rate(x[30s]))", [30, 45]),
-        ("x offset 30s", [60, 75]),
-        ("x - x offset 30s", [30, 45, 60, 75]),
-        ("max_over_time((x - 1)[15s:15s])", [30, 45, 60]),  # 60: as if it began at 45, not after it
-        ("x @ 30", list(range(0, 121, 15))),
-        ("x @ 60", []),
-    ):
-        before = head_stamp(touched, parse(text), steps, 30_000)
-        touched.note(np.array([20_000]), int(before.max()) + 1)
-        after = head_stamp(touched, parse(text), steps, 30_000)
-        assert (at[before != after] / 1000).tolist() == looking, text

@@ -34,25 +34,30 @@ LATER = Steps(np.arange(600_000, 3_600_001, 15_000), 600_000, 3_600_000, 15_000)
     "up", "sum by (job) (rate(x_total[5m]))", "x offset 5m", "x @ 1000", "max_over_time(x[1h:])", "topk(3, x)",
 ])  # fmt: skip
 def test_start_end_and_step_are_no_part_of_a_question(text: str) -> None:
-    assert question(parse(text), HOUR, 300_000) == question(parse(text), LATER, 300_000)
+    assert question(parse(text), HOUR, LOOKBACK_MS) == question(parse(text), LATER, LOOKBACK_MS)
 
 
 @pytest.mark.parametrize("text", [
     "x @ start()", "x - x @ end()", "max_over_time(x[1h:] @ end())", "x * step()", "x * range()", "x > start()",
 ])  # fmt: skip
 def test_they_are_where_the_expression_depends_on_them(text: str) -> None:
-    assert question(parse(text), HOUR, 300_000) != question(parse(text), LATER, 300_000)
+    assert question(parse(text), HOUR, LOOKBACK_MS) != question(parse(text), LATER, LOOKBACK_MS)
+
+
+def test_another_lookback_is_another_question() -> None:
+    assert question(parse("x"), HOUR, 1000) != question(parse("x"), HOUR, 2000)
 
 
 def test_a_range_of_a_single_step_is_a_question_of_its_own() -> None:
     single = Steps(np.array([600_000]), 600_000, 600_000, 15_000)
-    assert question(parse("sum(topk(3, x))"), single, 300_000) != question(parse("sum(topk(3, x))"), LATER, 300_000)
+    expr = parse("sum(topk(3, x))")
+    assert question(expr, single, LOOKBACK_MS) != question(expr, LATER, LOOKBACK_MS)
 
 
 def test_texts_that_mean_the_same_are_one_question() -> None:
     a, b = "sum(rate(x{a='1',b='2'}[5m]))by(job)", 'sum by (job) (rate(x{b="2", a="1"}[300s]))'
-    assert question(parse(a), HOUR, 300_000) == question(parse(b), HOUR, 300_000)
-    assert question(parse("1 / (x * 0)"), HOUR, 300_000) != question(parse("1 / (x * -0)"), HOUR, 300_000)
+    assert question(parse(a), HOUR, LOOKBACK_MS) == question(parse(b), HOUR, LOOKBACK_MS)
+    assert question(parse("1 / (x * 0)"), HOUR, LOOKBACK_MS) != question(parse("1 / (x * -0)"), HOUR, LOOKBACK_MS)
 
 
 @pytest.mark.parametrize("text", [
@@ -141,7 +146,3 @@ def evaluated(core: Core, expr: Expr, times: I64, part: Bool) -> tuple[Value | s
 def written(value: Value, times: I64) -> bytes:
     at_step(value, 0)
     return encode.answer(Answer(value, times, "range", ("head",), "exact"))
-
-
-def test_another_lookback_asks_something_else() -> None:
-    assert question(parse("x"), HOUR, 300_000) != question(parse("x"), HOUR, 60_000)
