@@ -178,13 +178,13 @@ def aggregations_of(config: Config) -> list[Aggregation]:
 
 def query_parts(config: Config, node: Node, metadata: MetricMetadata, registry: CollectorRegistry) -> QueryParts:
     """What the query views answer from."""
-    options, slots = config.query_engine, Slots(config.query_engine.threads)
-    upstream = _upstream(config, node.clock, slots)
+    options, slots, metrics = config.query_engine, Slots(config.query_engine.threads), QueryMetrics(registry)
+    upstream = _upstream(config, node.clock, slots, metrics)
     cache = ResultCache(options.cache_bytes)
     registry.register(CacheCollector(cache))
     return QueryParts(
         query_engine(config, node, upstream, cache), SeriesQueries(node.index, node.head, metadata), upstream, registry,
-        QueryMetrics(registry), slots, node.why_not_ready, partial(_why_unhealthy, node), node.clock,
+        metrics, slots, node.why_not_ready, partial(_why_unhealthy, node), node.clock,
         options.timeout, options.max_points, options.max_samples, options.lookback_delta, VERSION,
         status=NodeStatus(node, _setup(config)), origins=Origins(options.cors_origin),
     )  # fmt: skip
@@ -219,11 +219,13 @@ def _why_unhealthy(node: Node) -> str | None:
     return f"the last tick completed {late_ms / 1000:.0f} s ago" if late_ms > 4 * node.settings.window_ms else None
 
 
-def _upstream(config: Config, clock: Clock, slots: Slots) -> Upstream | None:
+def _upstream(config: Config, clock: Clock, slots: Slots, metrics: QueryMetrics) -> Upstream | None:
     options = config.query_engine
     if not options.prometheus_server or not options.forward_unsupported_queries:
         return None
-    return Upstream(options.prometheus_server, options.prometheus_timeout, options.prometheus_ca_file, clock, slots)
+    return Upstream(
+        options.prometheus_server, options.prometheus_timeout, options.prometheus_ca_file, clock, slots, metrics
+    )
 
 
 def upstream_parts(config: Config, upstream: Upstream | None, clock: Clock) -> UpstreamParts | None:

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from prometheus_client import CollectorRegistry
 
 from precompute.clock import ManualClock, SystemClock
 from precompute.errors import BadExpression, ExecutionError, LimitExceeded, QueryError, TimedOut
 from precompute.evaluate.limits import Budget, Limits
 from precompute.evaluate.values import Scalar, Vector
 from query.errors import NotJoinable, UpstreamDown
+from query.metrics import QueryMetrics
 from query.promql.parse import parse
 from query.slots import Slots
 from query.tiers.recognition import Parts
@@ -45,7 +47,7 @@ class Asking:
 
     def __init__(self, url: str, parts: Parts = "always", slots: Slots | None = None) -> None:
         self.clock = ManualClock(1_000_000)
-        self.upstream = Upstream(url, 10_000, "", SystemClock(), slots or Slots(1))
+        self.upstream = Upstream(url, 10_000, "", SystemClock(), slots or Slots(1), QueryMetrics(CollectorRegistry()))
         self.parts = UpstreamParts(self.upstream, parts, INTERVAL_MS, self.clock)
 
     def read(self, text: str, steps: Steps = STEPS, **headers: str) -> Part:
