@@ -75,8 +75,8 @@ def _next_value(option: Option, rest: list[str]) -> str:
 
 
 def _parsed(option: Option, text: str, source: str) -> Any:
-    """Lists are written as JSON or YAML outside the file, all else as it is."""
-    if not option.is_list:
+    """Lists and mappings are written as JSON or YAML outside the file, all else as it is."""
+    if not option.is_structured:
         return text
     try:
         return yaml.load(text, _Loader)

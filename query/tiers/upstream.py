@@ -66,9 +66,11 @@ class Upstream:
             return self._request("POST", f"/api/v1/{path}", form, headers, timeout_ms)
 
     def get(self, path: str, parameters: Parameters, headers: Mapping[str, str], timeout_ms: int) -> Forwarded:
-        """Its answer to any other GET below /api/v1/; raises as `query` does."""
+        """Its answer to any other GET below /api/v1/; a slot is lent while we wait. Raises as `query` does."""
         timeout_ms = min(timeout_ms, self._timeout_ms)
-        return self._request("GET", f"/api/v1/{path}", parameters, headers, timeout_ms)
+        end_s = self._clock.monotonic_s() + timeout_ms / 1000
+        with self._slots.lent(lambda: max(0, int((end_s - self._clock.monotonic_s()) * 1000))):
+            return self._request("GET", f"/api/v1/{path}", parameters, headers, timeout_ms)
 
     def close(self) -> None:
         """Close the connections that are kept open; it is not asked afterwards."""
