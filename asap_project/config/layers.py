@@ -81,7 +81,8 @@ def _parsed(option: Option, text: str, source: str) -> Any:
     try:
         return yaml.load(text, _Loader)
     except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigError(f"{option.key} ({source}): should be a list in JSON or YAML: {_one_line(error)}") from error
+        what = f"{option.key} ({source}): should be a list or a mapping in JSON or YAML"
+        raise ConfigError(f"{what}: {_one_line(error)}") from error
 
 
 class _Loader(yaml.SafeLoader):
