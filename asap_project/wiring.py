@@ -48,6 +48,8 @@ from query.series import SeriesQueries
 from query.slots import Slots
 from query.status import NodeStatus, Setup
 from query.tiers.head import HeadTier
+from query.tiers.labelled import LabelledUpstream
+from query.tiers.recognition import LabelLookup
 from query.tiers.summary import SummaryTier
 from query.tiers.upstream import Upstream
 from query.tiers.upstream_parts import UpstreamParts
@@ -61,7 +63,8 @@ class Running:
     """A node with its sources and its ticker."""
 
     def __init__(
-        self, node: Node, writer: Writer, sources: list[Source], ticker: Ticker, upstream: Upstream | None
+        self, node: Node, writer: Writer, sources: list[Source], ticker: Ticker,
+        upstream: LabelledUpstream | None,
     ) -> None:
         self._node, self._writer, self._sources, self._ticker = node, writer, sources, ticker
         self._upstream = upstream
@@ -178,13 +181,14 @@ def aggregations_of(config: Config) -> list[Aggregation]:
 
 def query_parts(config: Config, node: Node, metadata: MetricMetadata, registry: CollectorRegistry) -> QueryParts:
     """What the query views answer from."""
-    options, slots = config.query_engine, Slots(config.query_engine.threads)
-    upstream = _upstream(config, node.clock, slots)
+    options, slots, metrics = config.query_engine, Slots(config.query_engine.threads), QueryMetrics(registry)
+    upstream, parts = _upstream(config, node.clock, slots, metrics)
     cache = ResultCache(options.cache_bytes)
     registry.register(CacheCollector(cache))
     return QueryParts(
-        query_engine(config, node, upstream, cache), SeriesQueries(node.index, node.head, metadata), upstream, registry,
-        QueryMetrics(registry), slots, node.why_not_ready, partial(_why_unhealthy, node), node.clock,
+        query_engine(config, node, upstream, parts, cache), SeriesQueries(node.index, node.head, metadata), upstream,
+        registry,
+        metrics, slots, node.why_not_ready, partial(_why_unhealthy, node), node.clock,
         options.timeout, options.max_points, options.max_samples, options.lookback_delta, VERSION,
         status=NodeStatus(node, _setup(config)), origins=Origins(options.cors_origin),
     )  # fmt: skip
@@ -194,7 +198,9 @@ def _setup(config: Config) -> Setup:
     return Setup(as_yaml(config), as_flags(config), duration_text(config.head.retention))
 
 
-def query_engine(config: Config, node: Node, upstream: Upstream | None, cache: ResultCache) -> QueryEngine:
+def query_engine(
+    config: Config, node: Node, upstream: LabelledUpstream | None, parts: UpstreamParts | None, cache: ResultCache
+) -> QueryEngine:
     """The query side over a node."""
     options, clock = config.query_engine, node.clock
     source = node.source(options.threads)
@@ -206,7 +212,7 @@ def query_engine(config: Config, node: Node, upstream: Upstream | None, cache: R
         Features(options.delayed_name_removal, options.experimental_functions),
     )  # fmt: skip
     memory = Memory(cache, node.engine) if cache.max_bytes else None
-    tiers = MixedTiers(summary, head, upstream_parts(config, upstream, clock), upstream is not None, memory, clock)
+    tiers = MixedTiers(summary, head, parts, upstream is not None, memory, clock)
     return QueryEngine(
         tiers, head, upstream, source, node.engine.aggregations, node.engine.sealed_ms, engine_options, clock
     )
@@ -219,20 +225,21 @@ def _why_unhealthy(node: Node) -> str | None:
     return f"the last tick completed {late_ms / 1000:.0f} s ago" if late_ms > 4 * node.settings.window_ms else None
 
 
-def _upstream(config: Config, clock: Clock, slots: Slots) -> Upstream | None:
-    options = config.query_engine
+def _upstream(
+    config: Config, clock: Clock, slots: Slots, metrics: QueryMetrics
+) -> tuple[LabelledUpstream, UpstreamParts] | tuple[None, None]:
+    """What asks the upstream for whole queries and lists, and what reads parts of queries from it."""
+    options, ha = config.query_engine, config.ingest.ha
     if not options.prometheus_server or not options.forward_unsupported_queries:
-        return None
-    return Upstream(options.prometheus_server, options.prometheus_timeout, options.prometheus_ca_file, clock, slots)
-
-
-def upstream_parts(config: Config, upstream: Upstream | None, clock: Clock) -> UpstreamParts | None:
-    """What reads parts of queries from the upstream, where there is one."""
-    options = config.query_engine
+        return None, None
+    upstream = Upstream(
+        options.prometheus_server, options.prometheus_timeout, options.prometheus_ca_file, clock, slots, metrics
+    )
+    labels = options.prometheus_external_labels
+    lookup = LabelLookup(upstream, None if labels == "auto" else labels, (ha.cluster_label, ha.replica_label), clock)
     return (
-        None
-        if upstream is None
-        else UpstreamParts(upstream, options.prometheus_parts, options.evaluation_interval, clock)
+        LabelledUpstream(upstream, lookup, options.max_depth, clock),
+        UpstreamParts(upstream, options.prometheus_parts, lookup, options.evaluation_interval, clock),
     )
 
 

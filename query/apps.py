@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # commands that answer no queries start without the kernels
     from query.series import SeriesQueries
     from query.slots import Slots
     from query.status import NodeStatus
-    from query.tiers.upstream import Upstream
+    from query.tiers.labelled import LabelledUpstream
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class QueryParts:
 
     engine: QueryEngine
     series: SeriesQueries
-    upstream: Upstream | None
+    upstream: LabelledUpstream | None
     registry: CollectorRegistry
     """What /metrics shows."""
     metrics: QueryMetrics

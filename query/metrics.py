@@ -55,3 +55,20 @@ class QueryMetrics:
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
             registry=registry,
         )
+        self.upstream_requests = Counter(
+            "asap_upstream_requests_total",
+            "Requests sent to the upstream, by outcome: answered, refused (any status but 200), timed_out or failed.",
+            ["outcome"],
+            registry=registry,
+        )
+        self.upstream_shared = Counter(
+            "asap_upstream_shared_total",
+            "Requests for the upstream that were not sent, because an equal one was under way, and got its answer.",
+            registry=registry,
+        )
+        self.upstream_seconds = Histogram(
+            "asap_upstream_seconds",
+            "Time from a request to the upstream to the end of its answer.",
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
+            registry=registry,
+        )

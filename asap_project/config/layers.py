@@ -75,13 +75,14 @@ def _next_value(option: Option, rest: list[str]) -> str:
 
 
 def _parsed(option: Option, text: str, source: str) -> Any:
-    """Lists are written as JSON or YAML outside the file, all else as it is."""
-    if not option.is_list:
+    """Lists and mappings are written as JSON or YAML outside the file, all else as it is."""
+    if not option.is_structured:
         return text
     try:
         return yaml.load(text, _Loader)
     except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigError(f"{option.key} ({source}): should be a list in JSON or YAML: {_one_line(error)}") from error
+        what = f"{option.key} ({source}): should be a list or a mapping in JSON or YAML"
+        raise ConfigError(f"{what}: {_one_line(error)}") from error
 
 
 class _Loader(yaml.SafeLoader):

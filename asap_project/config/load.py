@@ -112,7 +112,8 @@ def _validated(layers: Sequence[Layer], given: Layer) -> Config:
 
 def _validation_line(error: ValidationError, given: Layer) -> str:
     first = error.errors(include_url=False)[0]
-    path = [str(part) for part in first["loc"]]
+    # of a value that may be of several types, pydantic names the type beside the place
+    path = [str(part) for part in first["loc"] if not str(part).startswith(("dict[", "literal["))]
     key = next(key for at in range(len(path), 0, -1) if (key := ".".join(path[:at])) in options())
     inside = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in path[key.count(".") + 1 :])
     return _line(key, given, f"{inside.lstrip('.')} {_remedy(first, key)}".lstrip())

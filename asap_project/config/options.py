@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -17,14 +17,15 @@ class Option:
     """One leaf of the schema.
 
     key: dotted name, as in the file (`query_engine.http_port`).
-    default: the default as it would be written in the file; lists as lists.
+    default: the default as it would be written in the file; lists and mappings as such.
     """
 
     key: str
     default: Any
     help: str
     secret: bool
-    is_list: bool
+    is_structured: bool
+    """Whether its value is or may be a list or a mapping."""
     is_switch: bool
 
     @property
@@ -68,7 +69,7 @@ def _option(key: str, field: FieldInfo, default: Any) -> Option:
         default=default,
         help=field.description or "",
         secret=isinstance(extra, dict) and bool(extra.get("secret")),
-        is_list=get_origin(field.annotation) is tuple,
+        is_structured=any(get_origin(k) in (tuple, dict) for k in (field.annotation, *get_args(field.annotation))),
         is_switch=field.annotation is bool,
     )
 

@@ -132,6 +132,9 @@ class QueryEngine(Section):
         "auto",
         description="Whether the upstream is asked for parts of a query, or for whole ones: auto asks it who it is.",
     )
+    prometheus_external_labels: dict[NonEmpty, str] | Literal["auto"] = Field(
+        "auto", description="The upstream's external_labels, {cluster: eu}; {}: none; auto: as its own config says."
+    )
     prometheus_ca_file: str = Field("", description="CA certificates for an https upstream; empty: the system's.")
     alignment: Literal["strict", "nearest"] = Field(
         "strict", description="nearest: move a whole query down to the last sealed multiple of window_size."

@@ -4,7 +4,7 @@
 hashed into ids. Times and ranges are integer milliseconds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -62,7 +62,9 @@ class Selector:
 
     def body(self) -> str:
         metric = self.metric()
-        bare = metric is not None and plain_metric(metric)
+        # beside a bare name, PromQL allows no other condition on it
+        names = sum(m.name == "__name__" for m in self.matchers)
+        bare = metric is not None and plain_metric(metric) and names == 1
         rest = [m for m in self.matchers if not (bare and m.name == "__name__" and m.op == EQUAL)]
         braces = "{" + ",".join(map(str, rest)) + "}" if rest or not bare else ""
         return (metric if bare and metric else "") + braces
@@ -200,19 +202,22 @@ def selectors(expr: Expr) -> list[Selector]:
     return [e for e in walk(expr) if isinstance(e, Selector)]
 
 
-def with_selector(expr: Expr, selector: Selector) -> Expr:
-    """The same expression, which has one selector, over another one."""
-    if isinstance(expr, Selector):
-        return selector
+def rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The same expression over changed ones: `change` is called for each that is directly inside it."""
     changed: dict[str, Any] = {}
     for part in fields(expr):
         value = getattr(expr, part.name)
         if isinstance(value, Expr):
-            changed[part.name] = with_selector(value, selector)
+            changed[part.name] = change(value)
         elif isinstance(value, tuple):
-            changed[part.name] = tuple(with_selector(v, selector) if isinstance(v, Expr) else v for v in value)
+            changed[part.name] = tuple(change(v) if isinstance(v, Expr) else v for v in value)
     same: Expr = replace(expr, **changed)
     return same
+
+
+def with_selector(expr: Expr, selector: Selector) -> Expr:
+    """The same expression, which has one selector, over another one."""
+    return selector if isinstance(expr, Selector) else rebuilt(expr, lambda inner: with_selector(inner, selector))
 
 
 def _shift_text(at: int | str | None, offset_ms: int) -> str:

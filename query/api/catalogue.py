@@ -9,7 +9,7 @@ import orjson
 from precompute.errors import TimedOut
 from query.answers import Forwarded
 from query.errors import UpstreamDown
-from query.tiers.upstream import Upstream
+from query.tiers.labelled import LabelledUpstream
 
 TRUNCATED = "results truncated due to limit"
 
@@ -32,7 +32,7 @@ class Theirs:
     warnings: tuple[str, ...] = ()
 
 
-def ask(upstream: Upstream | None, asked: Asked, nothing: Any) -> Theirs | Forwarded:
+def ask(upstream: LabelledUpstream | None, asked: Asked, nothing: Any) -> Theirs | Forwarded:
     """The upstream's list; `nothing`, with a warning, when it does not answer; its own answer when it refuses."""
     if upstream is None:
         return Theirs(nothing)

@@ -63,7 +63,7 @@ class Read:
 
 def read_answer(body: bytes, wanted: Wanted, budget: Budget) -> Read:
     """Raises OddAnswer, NoFloats, and LimitExceeded before what is read takes more memory than a query may."""
-    text, lists = _cut(body)
+    text, lists = cut(body)
     answer = _parsed(text, budget)
     data = answer.get("data")
     if answer.get("status") != "success" or not isinstance(data, dict) or data.get("resultType") != wanted.kind:
@@ -77,7 +77,7 @@ def read_answer(body: bytes, wanted: Wanted, budget: Budget) -> Read:
     return Read(_only_row(vector) if wanted.scalar else vector, *_notes(answer))
 
 
-def _cut(body: bytes) -> tuple[bytes, I64]:
+def cut(body: bytes) -> tuple[bytes, I64]:
     """The text with a number in place of each list of points, and where those lay, int64[n, 2]."""
     most = body.count(b'"value"') + body.count(b'"values"')
     starts, ends = np.empty(most, np.int64), np.empty(most, np.int64)

@@ -17,7 +17,7 @@ from query.errors import NotJoinable, UpstreamDown
 from query.join import join_steps
 from query.promql.parse import type_of
 from query.tiers.points import NoFloats, OddAnswer, Read, Wanted, read_answer
-from query.tiers.recognition import Parts, Recognition
+from query.tiers.recognition import LabelLookup, Parts, Recognition
 from query.tiers.summary import Steps
 from query.tiers.upstream import Upstream
 from query.tiers.upstream_text import Whole, part_text, seconds_text
@@ -42,8 +42,10 @@ class Part:
 class UpstreamParts:
     """Reads values of sub-expressions; any thread may call it."""
 
-    def __init__(self, upstream: Upstream, parts: Parts, evaluation_interval_ms: int, clock: Clock) -> None:
-        self._upstream, self._evaluation_interval_ms = upstream, evaluation_interval_ms
+    def __init__(
+        self, upstream: Upstream, parts: Parts, lookup: LabelLookup, evaluation_interval_ms: int, clock: Clock
+    ) -> None:
+        self._upstream, self._lookup, self._evaluation_interval_ms = upstream, lookup, evaluation_interval_ms
         self._recognition = Recognition(upstream, parts, clock)
 
     def takes_parts(self, headers: Mapping[str, str], budget: Budget) -> bool:
@@ -54,14 +56,16 @@ class UpstreamParts:
         """The expression at these steps; the caller's slot is lent while we wait.
 
         steps: ascending times, some of a grid of step_ms, or one time. Raises UpstreamDown, TimedOut, the error
-        that the upstream itself has with the expression, LimitExceeded, and NotJoinable for what is no float.
+        that the upstream itself has with the expression, LimitExceeded, NotJoinable for what is no float, and
+        Unsupported for what cannot be asked of one with external labels.
         """
         kind = type_of(expr)
         if kind not in ("vector", "scalar"):
             raise NotJoinable(f"a {kind} of the upstream {self._upstream.name} cannot be a part of an answer")
         if not len(steps.times):
             return Part(Scalar(np.zeros(0)) if kind == "scalar" else nothing(0))
-        text = part_text(expr, Whole(steps, self._evaluation_interval_ms))
+        external = self._lookup.labels(headers, budget.left_ms())
+        text = part_text(external.expr(expr), Whole(steps, self._evaluation_interval_ms))
         stretches = _stretches(steps)
         try:
             read = [

@@ -1,11 +1,9 @@
 """An expression of ours as the text of a query for an upstream, which evaluates it as we would."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
-from precompute.evaluate.expr import EQUAL, MATCHES, Call, Expr, Matcher, Number, Selector, Subquery
+from precompute.evaluate.expr import EQUAL, MATCHES, Call, Expr, Matcher, Number, Selector, Subquery, rebuilt
 from precompute.labels import METRIC_NAME
 from query.tiers.summary import Steps
 
@@ -45,19 +43,6 @@ def query_text(expr: Expr) -> str:
 def seconds_text(ms: int) -> str:
     """A time or distance as the API takes it."""
     return f"{ms / 1000:.3f}".rstrip("0").rstrip(".") if ms % 1000 else str(ms // 1000)
-
-
-def rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The expression with `change` done to each expression directly inside it."""
-    changed: dict[str, Any] = {}
-    for part in fields(expr):
-        value = getattr(expr, part.name)
-        if isinstance(value, Expr):
-            changed[part.name] = change(value)
-        elif isinstance(value, tuple) and any(isinstance(v, Expr) for v in value):
-            changed[part.name] = tuple(change(v) if isinstance(v, Expr) else v for v in value)
-    same: Expr = replace(expr, **changed)
-    return same
 
 
 def _alone(expr: Expr, whole: Whole) -> Expr:

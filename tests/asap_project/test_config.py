@@ -58,6 +58,17 @@ def test_sources_merge_key_by_key(tmp_path: Path) -> None:
     assert (head.retention, head.max_bytes) == (10_800_000, 1 << 30)
 
 
+def test_a_mapping_is_set_alike_in_file_environment_and_flag(tmp_path: Path) -> None:
+    path = write(tmp_path, "query_engine: {prometheus_external_labels: {cluster: eu}}")
+    text = "{cluster: eu}"
+    for argv, environ in (
+        (["--config", str(path)], {}),
+        (["--query-engine.prometheus-external-labels", text], {}),
+        ([], {"ASAP_QUERY_ENGINE_PROMETHEUS_EXTERNAL_LABELS": text}),
+    ):
+        assert load(argv, environ, tmp_path).config.query_engine.prometheus_external_labels == {"cluster": "eu"}
+
+
 def test_the_flag_names_the_file_before_the_environment_does(tmp_path: Path) -> None:
     write(tmp_path, "data_dir: a", "a.yaml")
     write(tmp_path, "data_dir: b", "b.yaml")
@@ -114,7 +125,12 @@ def test_a_wrong_file_is_refused_with_the_nearest_known_key(tmp_path: Path, text
         (["--engine.minibatch.allowed-lateness", "2h"],
          "engine.minibatch.allowed_lateness = 2h (flag --engine.minibatch.allowed-lateness): should not be longer"),
         (["--kafka.brokers", "a:1"], "kafka.brokers = a:1 (flag --kafka.brokers): should be a list"),
-        (["--kafka.brokers", "["], "kafka.brokers (flag --kafka.brokers): should be a list in JSON or YAML"),
+        (["--kafka.brokers", "["], "kafka.brokers (flag --kafka.brokers): should be a list or a mapping in JSON"),
+        (["--query-engine.prometheus-external-labels", "{a: 5}"],
+         "query_engine.prometheus_external_labels = {\"a\": 5} (flag --query-engine.prometheus-external-labels): "
+         "a should be a valid string; default: auto"),
+        (["--query-engine.prometheus-external-labels", "never"], "query_engine.prometheus_external_labels = never "
+         "(flag --query-engine.prometheus-external-labels): should be a mapping; default: auto"),
         (["--data-dir"], "--data-dir: a value should follow"),
         (["--data-dir", ""], "data_dir = \"\" (flag --data-dir): String should have at least 1 character"),
         (["--database.url", "mysql://u:secret@h/x"],

@@ -12,11 +12,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from precompute.clock import SystemClock
 from precompute.errors import TimedOut
 from query.answers import Forwarded
 from query.errors import UpstreamDown
+from query.metrics import QueryMetrics
 from query.slots import Slots
 from query.tiers import upstream as upstream_module
 from query.tiers.upstream import Upstream
@@ -39,7 +41,9 @@ def upstream_at() -> Iterator[Maker]:
     with contextlib.ExitStack() as made:
 
         def make(url: str, timeout_ms: int = 10_000, ca_file: str = "", slots: Slots | None = None) -> Upstream:
-            upstream = Upstream(url, timeout_ms, ca_file, SystemClock(), slots or Slots(1))
+            upstream = Upstream(
+                url, timeout_ms, ca_file, SystemClock(), slots or Slots(1), QueryMetrics(CollectorRegistry())
+            )
             made.callback(upstream.close)
             return upstream
 

@@ -1,22 +1,25 @@
 """Sub-expressions are asked of an upstream whose semantics are ours, and its values become columns."""
 
+import contextlib
 import http.server
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
+from prometheus_client import CollectorRegistry
 
 from precompute.clock import ManualClock, SystemClock
 from precompute.errors import BadExpression, ExecutionError, LimitExceeded, QueryError, TimedOut
 from precompute.evaluate.limits import Budget, Limits
 from precompute.evaluate.values import Scalar, Vector
 from query.errors import NotJoinable, UpstreamDown
+from query.metrics import QueryMetrics
 from query.promql.parse import parse
 from query.slots import Slots
-from query.tiers.recognition import Parts
+from query.tiers.recognition import LabelLookup, Parts
 from query.tiers.summary import Steps
 from query.tiers.upstream import Upstream
 from query.tiers.upstream_parts import Part, UpstreamParts
@@ -43,10 +46,13 @@ def budget(timeout_ms: int = 10_000, **limits: int) -> Budget:
 class Asking:
     """An upstream and what reads parts from it."""
 
-    def __init__(self, url: str, parts: Parts = "always", slots: Slots | None = None) -> None:
+    def __init__(
+        self, url: str, parts: Parts = "always", slots: Slots | None = None, external: Mapping[str, str] | None = None
+    ) -> None:
         self.clock = ManualClock(1_000_000)
-        self.upstream = Upstream(url, 10_000, "", SystemClock(), slots or Slots(1))
-        self.parts = UpstreamParts(self.upstream, parts, INTERVAL_MS, self.clock)
+        self.upstream = Upstream(url, 10_000, "", SystemClock(), slots or Slots(1), QueryMetrics(CollectorRegistry()))
+        lookup = LabelLookup(self.upstream, external or {}, ("cluster", "__replica__"), self.clock)
+        self.parts = UpstreamParts(self.upstream, parts, lookup, INTERVAL_MS, self.clock)
 
     def read(self, text: str, steps: Steps = STEPS, **headers: str) -> Part:
         return self.parts.read(parse(text), steps, LOOKBACK_MS, budget(), headers)
@@ -55,11 +61,25 @@ class Asking:
         return self.parts.takes_parts({}, budget())
 
 
+Maker = Callable[..., Asking]
+
+
 @pytest.fixture
-def asking(server: Server) -> Iterator[Asking]:
-    asking = Asking(server.url)
-    yield asking
-    asking.upstream.close()
+def asking_with(server: Server) -> Iterator[Maker]:
+    """Makes what `Asking` is, at the server, and closes it at the end."""
+    with contextlib.ExitStack() as made:
+
+        def make(*args: Any, **options: Any) -> Asking:
+            asking = Asking(server.url, *args, **options)
+            made.callback(asking.upstream.close)
+            return asking
+
+        yield make
+
+
+@pytest.fixture
+def asking(asking_with: Maker) -> Asking:
+    return asking_with()
 
 
 def vector(*series: tuple[Mapping[str, str], list[Any]]) -> bytes:
@@ -120,6 +140,12 @@ def test_a_part_is_asked_for_without_what_depends_on_the_query_around_it(
     server.reply = answering(200, matrix().encode())
     asking.read(text, STEPS.at(TIMES[1:3]))
     assert server.asked[0][2]["query"] == [asked]
+
+
+def test_external_labels_are_put_on_what_is_read(server: Server, asking_with: Maker) -> None:
+    server.reply = answering(200, matrix().encode())
+    asking_with(external={"cluster": "eu"}).read('up{cluster="eu"} @ end()')
+    assert server.asked[0][2]["query"] == ['label_replace(up{cluster=~"eu|"} @ 60.000, "cluster", "eu", "cluster", "")']
 
 
 def test_a_scalar_is_a_scalar(server: Server, asking: Asking) -> None:
@@ -191,9 +217,9 @@ def test_an_answer_too_large_for_a_query_is_refused(server: Server, asking: Aski
         asking.parts.read(parse("up"), STEPS, LOOKBACK_MS, budget(max_matrix_bytes=10_000), {})
 
 
-def test_the_slot_is_lent_while_we_wait_and_held_afterwards(server: Server) -> None:
+def test_the_slot_is_lent_while_we_wait_and_held_afterwards(server: Server, asking_with: Maker) -> None:
     slots = Slots(1)
-    asking = Asking(server.url, slots=slots)
+    asking = asking_with(slots=slots)
     arrived, release = threading.Event(), threading.Event()
 
     def reply(request: http.server.BaseHTTPRequestHandler) -> None:
@@ -220,7 +246,6 @@ def test_the_slot_is_lent_while_we_wait_and_held_afterwards(server: Server) -> N
         pass
     release.set()
     thread.join()
-    asking.upstream.close()
     assert held == [True]
 
 
@@ -233,50 +258,49 @@ def buildinfo(version: Any) -> Reply:
     [
         (buildinfo("3.5.0"), True), (buildinfo("v3.10.2-rc.1"), True),
         (buildinfo("2.42.0+ds"), False), (buildinfo("2.24.0"), False), (buildinfo("4.0.0"), False),
-        (buildinfo("0.39.2"), False), (buildinfo("33"), False), (buildinfo("main"), False), (buildinfo(3.5), False),
+        (buildinfo("0.39.2"), False), (buildinfo("33"), False), (buildinfo("main"), False),
         (buildinfo(None), False), (answering(404, b"404 page not found"), False), (answering(200, b"[]"), False),
         (answering(500, b'{"data":{"version":"3.5.0"}}'), False),
     ],
 )  # fmt: skip
-def test_who_takes_parts_is_told_by_its_buildinfo(server: Server, reply: Reply, takes: bool) -> None:
+def test_who_takes_parts_is_told_by_its_buildinfo(
+    server: Server, reply: Reply, takes: bool, asking_with: Maker
+) -> None:
     server.reply = reply
-    asking = Asking(server.url, "auto")
+    asking = asking_with("auto")
     assert [asking.takes_parts() for _ in range(3)] == [takes] * 3
     assert [path for _, path, _, _ in server.asked] == ["/api/v1/status/buildinfo"]
-    asking.upstream.close()
 
 
-def test_the_option_beats_the_buildinfo(server: Server) -> None:
-    assert Asking(server.url, "always").takes_parts()
-    assert not Asking(server.url, "never").takes_parts()
+def test_the_option_beats_the_buildinfo(server: Server, asking_with: Maker) -> None:
+    assert asking_with("always").takes_parts()
+    assert not asking_with("never").takes_parts()
     assert not server.asked
 
 
-def test_it_is_asked_again_after_a_while(server: Server) -> None:
+def test_it_is_asked_again_after_a_while(server: Server, asking_with: Maker) -> None:
     server.reply = buildinfo("3.5.0")
-    asking = Asking(server.url, "auto")
+    asking = asking_with("auto")
     assert asking.takes_parts()
     server.reply = buildinfo("2.24.0")
-    asking.clock.advance(599_000)
+    asking.clock.advance(59_000)
     assert asking.takes_parts()
     asking.clock.advance(1000)
     assert not asking.takes_parts()
-    asking.upstream.close()
 
 
-def test_it_is_asked_again_soon_where_it_did_not_say_or_has_failed(server: Server) -> None:
-    asking = Asking(server.url, "auto")
+def test_it_is_asked_again_soon_where_it_did_not_say_or_has_failed(server: Server, asking_with: Maker) -> None:
+    asking = asking_with("auto")
     server.reply = answering(503, b"starting")
     assert not asking.takes_parts()
     server.reply = buildinfo("3.5.0")
-    asking.clock.advance(15_000)
+    asking.clock.advance(5000)
     assert asking.takes_parts()
     server.reply = answering(200, b"<html>")
     with pytest.raises(UpstreamDown):
         asking.read("up")
-    asking.clock.advance(15_000)
+    asking.clock.advance(5000)
     assert not asking.takes_parts()
-    asking.upstream.close()
 
 
 def test_nobody_there_takes_no_parts() -> None:
