@@ -285,7 +285,7 @@ def test_what_we_cannot_answer_the_upstream_does(proxy: Served, behind: Server, 
     assert (response.status_code, response.content) == (422, b'{"status":"error"}')
     assert response.headers["Content-Type"] == "application/json; v=1"
     assert response.headers["X-ASAP-Tier"] == "upstream"
-    method, path, form, headers = behind.asked[0]
+    method, path, form, headers = next(asked for asked in behind.asked if asked[1] == "/api/v1/query")
     assert (method, path, form["query"], form["time"]) == ("POST", "/api/v1/query", ["rate(up[5m:1m])"], [str(NOW_S)])
     assert headers["Authorization"] == "Bearer t"
     assert proxy.count("asap_query_tier_total", tier="upstream") == 1
