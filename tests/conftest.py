@@ -40,6 +40,12 @@ def prometheus_binary() -> str:
 
 
 @pytest.fixture(scope="session")
+def promtool_binary() -> str:
+    """Path of a promtool binary."""
+    return _binary("promtool", "prometheus")
+
+
+@pytest.fixture(scope="session")
 def victoria_metrics_binary() -> str:
     """Path of a victoria-metrics binary."""
     return _binary("victoria-metrics", "victoria-metrics")

@@ -61,10 +61,14 @@ class Answer:
 
 
 def http(
-    url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None, timeout_s: float = 30
-) -> Answer:
-    """GET, or POST when there is a body; a status of 400 and above is an answer too. OSError where nobody answers."""
-    request = urllib.request.Request(url, data=body, headers=dict(headers or {}))
+    url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None, timeout_s: float = 30,
+    method: str | None = None,
+) -> Answer:  # fmt: skip
+    """GET, or POST when there is a body, unless `method` says otherwise; a status of 400 and above is an answer too.
+
+    OSError where nobody answers.
+    """
+    request = urllib.request.Request(url, data=body, headers=dict(headers or {}), method=method)
     try:
         with urllib.request.urlopen(request, timeout=timeout_s) as reply:
             return Answer(reply.status, dict(reply.headers), reply.read())

@@ -13,6 +13,7 @@ from precompute.runs import SymbolTable
 from precompute.samples import I32, I64, U8
 from query.answers import Answer
 from query.api import json_kernels as kernel
+from query.numbers import plain
 
 _TILE_POINTS = 1 << 20
 """Points that are written at once; bounds the memory beside the answer itself."""
@@ -71,11 +72,14 @@ def _data(made: Answer, value: Value) -> bytes:
             + b"]}"
         )
     if isinstance(value, Scalar):
-        point = _series(_one_series(value), made.times, b"", b"", b"", False).removeprefix(b"{}")
-        return b'{"resultType":"scalar","result":' + point + b"}"
-    time = np.empty(kernel.POINT_BYTES, np.uint8)
-    end = kernel.write_time(time, 0, int(made.times[0]))
-    return b'{"resultType":"string","result":[%s,%s]}' % (time[:end].tobytes(), orjson.dumps(value.value))
+        return b'{"resultType":"scalar","result":%s}' % _single(made, plain(float(value.values[0])))
+    return b'{"resultType":"string","result":%s}' % _single(made, value.value)
+
+
+def _single(made: Answer, text: str) -> bytes:
+    """A scalar or a string at its time, which Prometheus writes as any other number, and not as those of samples."""
+    t_ms = int(made.times[0])
+    return orjson.dumps([t_ms / 1000 if t_ms % 1000 else t_ms // 1000, text])
 
 
 def _matrix(value: Vector | Text, times: I64) -> bytes:

@@ -9,13 +9,14 @@ from datetime import UTC, datetime, timedelta, timezone
 from precompute.errors import BadExpression
 from precompute.evaluate.expr import Expr, Matcher
 from query.errors import BadParameter
-from query.promql.parse import parse, parse_selector
+from query.promql.parse import SELECTS_ALL, parse, parse_selector
 from query.series import ALWAYS
 
 _LATEST_S = 1 << 43
 """Times beyond are refused: with them no sum of times and ranges leaves int64."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_NO_MATCHER = "match[] must contain at least one non-empty matcher"
 _MOST_RANKED = 10_000
 _SWITCH = frozenset(("1", "t", "true", "0", "f", "false"))
 _LONGEST_S = ((1 << 63) - 1) / 1e9
@@ -158,7 +159,8 @@ def matchers_of(form: Form, name: str = "") -> tuple[tuple[Matcher, ...], ...]:
     try:
         return tuple(parse_selector(text) for text in form.all("match[]"))
     except BadExpression as error:
-        raise BadParameter(name, str(error)) from error
+        text = str(error)
+        raise BadParameter(name, _NO_MATCHER if text == SELECTS_ALL else text) from error
 
 
 def limit_of(form: Form) -> int:

@@ -32,6 +32,7 @@ from query.promql.tokens import is_text, printable
 
 MAX_DEPTH = 100
 MAX_LENGTH = 1 << 16
+SELECTS_ALL = "parse error: vector selector must contain at least one non-empty matcher"
 
 _SCALAR_CALLS = frozenset(("scalar", "time", "pi", "step", "range", "start", "end", "max_of", "min_of"))
 _TYPES = {"scalar": "scalar", "string": "string", "vector": "instant vector", "matrix": "range vector"}
@@ -139,7 +140,7 @@ class _Converter:
         # every condition is built: this is also where a wrong regular expression is found
         empty = [Condition(m).accepts("") for m in matchers]
         if all(empty) and not labels_only:
-            raise BadExpression("parse error: vector selector must contain at least one non-empty matcher")
+            raise BadExpression(SELECTS_ALL)
         return Selector(tuple(sorted(set(matchers))), offset_ms(node.offset), at_of(node.at, self.prepared))
 
     def _subquery(self, node: parser.SubqueryExpr) -> Subquery:

@@ -3,12 +3,11 @@
 The rules are those of promql/parser/prettier.go and printer.go.
 """
 
-import math
 import re
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 
-from query.promql.tree import Tree, plain_number
+from query.numbers import general
+from query.promql.tree import Tree
 
 _LONGEST_LINE = 100
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -93,11 +92,11 @@ def _pairing(matching: Tree | None) -> Iterator[str]:
         yield f" group_{side} ({_names(matching['include'])})"
     left, right = matching["fillValues"]["lhs"], matching["fillValues"]["rhs"]
     if left is not None and left == right:
-        yield f" fill ({_general(left)})"
+        yield f" fill ({general(left)})"
         return
     for name, value in (("left", left), ("right", right)):
         if value is not None:
-            yield f" fill_{name} ({_general(value)})"
+            yield f" fill_{name} ({general(value)})"
 
 
 def _selector(node: Tree) -> str:
@@ -137,17 +136,6 @@ def _names(names: Sequence[str]) -> str:
 
 def _name(name: str) -> str:
     return name if _PLAIN_NAME.fullmatch(name) else _quoted(name)
-
-
-def _general(value: float) -> str:
-    """A float as Go's %v writes it: with an exponent below 1e-4 and from 1e6 on."""
-    if value in (0, math.inf, -math.inf) or value != value or 1e-4 <= abs(value) < 1e6:
-        return plain_number(value)
-    _, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    power = len(digits) - 1 + int(exponent)
-    text = "".join(map(str, digits))
-    fraction = f".{text[1:]}" if len(text) > 1 else ""
-    return f"{'-' if value < 0 else ''}{text[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):02}"
 
 
 def _quoted(text: str) -> str:

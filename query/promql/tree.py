@@ -1,12 +1,12 @@
 """A query as the tree that Prometheus' /parse_query answers with (web/api/v1/translate_ast.go)."""
 
-from decimal import Decimal
 from typing import Any
 
 import promql_parser as parser
 
 from precompute.evaluate.expr import SET_OPERATORS
 from precompute.labels import METRIC_NAME
+from query.numbers import plain
 from query.promql.parse import Parsed, at_of, offset_ms, parsed, range_ms
 from query.promql.prepare import Prepared
 
@@ -24,15 +24,6 @@ def tree_of(text: str) -> Tree:
     return _Translator(made.prepared).translate(made.tree)
 
 
-def plain_number(value: float) -> str:
-    """A float without an exponent, shortest that reads back the same (Go's FormatFloat with 'f')."""
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "+Inf" if value > 0 else "-Inf"
-    return f"{Decimal(repr(value)):f}".removesuffix(".0")
-
-
 class _Translator:
     """Walks one parsed tree, which `parse` has found right and not too deep."""
 
@@ -42,7 +33,7 @@ class _Translator:
     def translate(self, node: parser.Expr) -> Tree:
         match node:
             case parser.NumberLiteral():
-                return {"type": "numberLiteral", "val": plain_number(node.val)}
+                return {"type": "numberLiteral", "val": plain(node.val)}
             case parser.StringLiteral():
                 return {"type": "stringLiteral", "val": self._text(node.val)}
             case parser.ParenExpr():

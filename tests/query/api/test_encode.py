@@ -113,8 +113,17 @@ def test_every_value_is_written_as_go_does(values: list[float]) -> None:
     ("t_ms", "text"), [(0, "0"), (1000, "1"), (1_001, "1.001"), (1_100, "1.100"), (-1, "-0.001"), (-5_020, "-5.020")]
 )
 def test_times_are_seconds_with_three_decimals_unless_whole(t_ms: int, text: str) -> None:
-    made = Answer(Scalar(np.array([2.5])), np.array([t_ms], np.int64), "instant", (), "exact")
-    assert f'"result":[{text},"2.5"]'.encode() in encode.answer(made)
+    made = Answer(vector([({}, [2.5])]), np.array([t_ms], np.int64), "instant", (), "exact")
+    assert f'"value":[{text},"2.5"]'.encode() in encode.answer(made)
+
+
+@pytest.mark.parametrize(
+    ("t_ms", "value", "point"),
+    [(1_100, 1e-7, '[1.1,"0.0000001"]'), (-5_020, 1e21, '[-5.02,"1000000000000000000000"]'), (2000, NAN, '[2,"NaN"]')],
+)
+def test_a_scalar_stands_at_a_time_of_any_length_and_has_no_exponent(t_ms: int, value: float, point: str) -> None:
+    made = Answer(Scalar(np.array([value])), np.array([t_ms], np.int64), "instant", (), "exact")
+    assert f'"result":{point}'.encode() in encode.answer(made)
 
 
 def test_a_matrix_leaves_out_absent_steps_and_series_without_points() -> None:

@@ -258,7 +258,7 @@ def test_a_defect_of_ours_is_told_without_its_trace() -> None:
     assert error(response) == (500, "internal", "an unexpected error; the log has more")
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(PATHS),
     st.dictionaries(
@@ -285,7 +285,7 @@ def test_what_we_cannot_answer_the_upstream_does(proxy: Served, behind: Server, 
     assert (response.status_code, response.content) == (422, b'{"status":"error"}')
     assert response.headers["Content-Type"] == "application/json; v=1"
     assert response.headers["X-ASAP-Tier"] == "upstream"
-    method, path, form, headers = behind.asked[0]
+    method, path, form, headers = next(asked for asked in behind.asked if asked[1] == "/api/v1/query")
     assert (method, path, form["query"], form["time"]) == ("POST", "/api/v1/query", ["rate(up[5m:1m])"], [str(NOW_S)])
     assert headers["Authorization"] == "Bearer t"
     assert proxy.count("asap_query_tier_total", tier="upstream") == 1
@@ -334,6 +334,18 @@ def test_lists_are_ours_and_theirs(
     assert json.loads(response.content)["warnings"] == ["slow"]
     assert behind.asked[0][:2] == ("GET", f"/api/v1/{path}")
     assert behind.asked[0][2]["match[]"] == ["up", "down", "x"]
+
+
+def test_a_joined_list_keeps_to_the_interval_and_the_limit(proxy: Served, behind: Server, client: Client) -> None:
+    theirs = {"status": "success", "data": ["a", "zone"], "warnings": ["results truncated due to limit"]}
+    behind.reply = answering(200, json.dumps(theirs).encode())
+    asked = {"start": NOW_S + 1, "end": NOW_S + 2, "limit": 2}
+    response = get(client, "/api/v1/labels", **asked)
+    assert data(response) == ["a", "zone"]
+    assert behind.asked[0][2] == {name: [str(value)] for name, value in asked.items()}
+    response = get(client, "/api/v1/labels", limit=3)
+    assert data(response) == ["__name__", "a", "job"]
+    assert json.loads(response.content)["warnings"] == ["results truncated due to limit"]
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"null", b'{"data":1}', b'{"data":[1,null]}', b'"x"'])

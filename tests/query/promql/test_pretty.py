@@ -1,15 +1,11 @@
 """Queries told back: as a tree and formatted, both as Prometheus does it."""
 
-from decimal import Decimal
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from precompute.errors import BadExpression, LimitExceeded, Unsupported
 from query.promql.parse import MAX_DEPTH, parse
 from query.promql.pretty import pretty
-from query.promql.tree import plain_number, tree_of
+from query.promql.tree import tree_of
 from tests.e2e.expressions import FROM_SUMMARIES, FROM_THE_HEAD
 
 LONG = "m" * 101
@@ -127,12 +123,3 @@ def test_what_is_wrong_or_too_deep_or_not_known_is_told_as_when_it_is_evaluated(
             tree_of(text)
     deepest = "abs(" * (MAX_DEPTH - 1) + "m" + ")" * (MAX_DEPTH - 1)
     assert formatted(deepest).replace("\n", "").replace(" ", "") == deepest
-
-
-@given(st.floats())
-def test_a_plain_number_has_no_exponent_and_reads_back(value: float) -> None:
-    text = plain_number(value)
-    if value == value and abs(value) != float("inf"):
-        assert "e" not in text.lower() and float(Decimal(text)) == value
-    else:
-        assert text in ("NaN", "+Inf", "-Inf")
