@@ -5,12 +5,14 @@ from functools import partial
 from typing import cast
 
 from django.apps import apps
-from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
+from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics, generate_latest
 
 from asap_project import VERSION
-from asap_project.config.derived import data_dir, kept, scraped
+from asap_project.apps import AsapProjectConfig
+from asap_project.config.derived import data_dir, is_guarded, kept, own_job, scraped
 from asap_project.config.schema import Config
 from asap_project.config.showing import as_flags, as_yaml
+from asap_project.security.guard import guard_of
 from asap_project.ticker import Ticker
 from asap_project.warm import warm
 from ingest.apps import IngestConfig
@@ -130,11 +132,14 @@ def start(config: Config) -> Running:
     cast(IngestConfig, apps.get_app_config("ingest")).remote_write = receiver
     for collector in (NodeCollector(node), ProcessCollector(registry=None)):
         registry.register(collector)
+    if is_guarded(config):
+        own = cast(AsapProjectConfig, apps.get_app_config("asap_project"))
+        own.guard = guard_of(config.security, clock, registry)
     parts = query_parts(config, node, metadata, registry)
     cast(QueryConfig, apps.get_app_config("query")).parts = parts
     minibatch = config.engine.minibatch
     ticker = Ticker(node.intake, minibatch.window_size, minibatch.allowed_lateness, clock)
-    running = Running(node, writer, _sources(config, node, metadata, metrics), ticker, parts.upstream)
+    running = Running(node, writer, _sources(config, node, metadata, metrics, registry), ticker, parts.upstream)
     running.start()
     return running
 
@@ -236,12 +241,23 @@ def upstream_parts(config: Config, upstream: Upstream | None, clock: Clock) -> U
     )
 
 
-def _sources(config: Config, node: Node, metadata: MetricMetadata, metrics: IngestMetrics) -> list[Source]:
+def _sources(
+    config: Config, node: Node, metadata: MetricMetadata, metrics: IngestMetrics, registry: CollectorRegistry
+) -> list[Source]:
+    own = own_job(config)
     jobs = tuple(
-        ScrapeJob(job.job, job.targets, job.interval, job.timeout, job.metrics_path, job.scheme)
+        ScrapeJob(
+            job.job, job.targets, job.interval, job.timeout, job.metrics_path, job.scheme,
+            partial(_own_page, registry) if job == own else None,
+        )
         for job in scraped(config)
-    )
+    )  # fmt: skip
     sources: list[Source] = [ScrapeSource(jobs, node.clock, metadata.note, metrics)] if jobs else []
     if config.demo.enabled:
         sources.append(DemoSource(node.clock, config.demo.interval, config.demo.cardinality))
     return sources
+
+
+def _own_page(registry: CollectorRegistry) -> str:
+    """What /metrics shows."""
+    return generate_latest(registry).decode()

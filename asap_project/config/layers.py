@@ -81,7 +81,8 @@ def _parsed(option: Option, text: str, source: str) -> Any:
     try:
         return yaml.load(text, _Loader)
     except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigError(f"{option.key} ({source}): should be a list in JSON or YAML: {_one_line(error)}") from error
+        where = "" if option.secret else f": {_one_line(error)}"  # which quotes the text
+        raise ConfigError(f"{option.key} ({source}): should be a list in JSON or YAML{where}") from error
 
 
 class _Loader(yaml.SafeLoader):

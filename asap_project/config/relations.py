@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from asap_project.config.certificate import why_not
 from asap_project.config.schema import Config
 from asap_project.config.units import duration_ms, duration_text
 
@@ -34,6 +35,8 @@ def problems(config: Config, environ: Mapping[str, str]) -> Iterator[Problem]:
     yield from _aggregations(config)
     yield from _upstream(config)
     yield from _database(config)
+    yield from _names(config)
+    yield from _tls(config)
 
 
 def _eager(config: Config, eager: str | None) -> Iterator[Problem]:
@@ -102,6 +105,34 @@ def _is_known_to_libpq(url: str) -> bool:
         return bool(psycopg.conninfo.conninfo_to_dict(url))
     except psycopg.ProgrammingError:
         return False
+
+
+def _names(config: Config) -> Iterator[Problem]:
+    """A name is one client's: limits and logs tell clients apart by it."""
+    users = [("security.users", place, user.name) for place, user in enumerate(config.security.users)]
+    tokens = [("security.tokens", place, token.name) for place, token in enumerate(config.security.tokens)]
+    taken = set[str]()
+    for key, place, name in users + tokens:
+        if name in taken:
+            yield Problem(key, f"[{place}].name {name} is taken; users and tokens share their names")
+        taken.add(name)
+
+
+def _tls(config: Config) -> Iterator[Problem]:
+    files = config.security.tls
+    for key, text in (("security.tls.cert_file", files.cert_file), ("security.tls.key_file", files.key_file)):
+        if not text:
+            if files.cert_file or files.key_file:
+                yield Problem(key, "is needed too; a certificate and its key belong together")
+            continue
+        try:
+            Path(text).read_bytes()
+        except OSError as error:
+            yield Problem(key, f"cannot be read: {error.strerror}")
+            return
+    why = why_not(files.cert_file, files.key_file) if files.cert_file and files.key_file else None
+    if why:
+        yield Problem("security.tls.cert_file", why)
 
 
 def _is_url(text: str, schemes: set[str]) -> bool:
