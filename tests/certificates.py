@@ -13,7 +13,7 @@ NAMES = "subjectAltName=DNS:localhost,IP:127.0.0.1"
 
 
 def self_signed(folder: Path, name: str = "server", key: Sequence[str] = P256) -> dict[str, str]:
-    """`security.tls` with a certificate for 127.0.0.1 that is its own authority; `key` as openssl's -newkey takes it."""
+    """`security.tls` with a certificate for 127.0.0.1, its own authority; `key` as openssl's -newkey takes it."""
     files = {"cert_file": str(folder / f"{name}.crt"), "key_file": str(folder / f"{name}.key")}
     openssl(
         "req", "-x509", "-newkey", *key, "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext", NAMES,

@@ -28,7 +28,7 @@ def _password_hash(text: str) -> str:
 
 def _token_hash(text: str) -> str:
     if not _TOKEN_HASH.fullmatch(text):
-        raise ValueError("should be sha256: and 64 hexadecimal digits; `python manage.py hashpassword --token` makes one")
+        raise ValueError("should be what `python manage.py hashpassword --token` prints")
     return text
 
 

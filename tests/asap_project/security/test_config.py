@@ -22,15 +22,16 @@ def refused(folder: Path, *flags: str) -> str:
 
 
 def test_it_works(tmp_path: Path) -> None:
-    users = '[{"name": "ann", "password_hash": "%s", "permissions": ["read", "manage"]}]' % HASH
-    loaded = load(["--security.users", users], {}, tmp_path)
+    users = [{"name": "ann", "password_hash": HASH, "permissions": ["read", "manage"]}]
+    loaded = load(["--security.users", str(users)], {}, tmp_path)
     assert loaded.config.security.users[0].permissions == ("read", "manage")
 
 
 @pytest.mark.parametrize(
     ("users", "line"),
     [
-        ([{"name": "a", "password_hash": "hunter2", "permissions": ["read"]}], "[0].password_hash should be what `python manage.py hashpassword` prints"),
+        ([{"name": "a", "password_hash": "hunter2", "permissions": ["read"]}],
+         "[0].password_hash should be what `python manage.py hashpassword` prints"),
         ([{"name": "a", "password": "hunter2", "permissions": ["read"]}], "[0].password"),
         ([{"name": "a", "password_hash": HASH, "permissions": []}], "[0].permissions"),
         ([{"name": "a", "password_hash": HASH, "permissions": ["write", "write"]}], "[0].permissions"),

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import threading
-from collections.abc import Iterator
 
 import pytest
 from django.contrib.auth.hashers import make_password
@@ -35,7 +34,7 @@ def known(ann: User, clock: ManualClock) -> Credentials:
 
 
 @pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def slow(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The passwords that were put through the slow hash."""
     hashed: list[str] = []
     really = credentials.check_password
@@ -45,7 +44,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return bool(really(password, encoded))
 
     monkeypatch.setattr(credentials, "check_password", check)
-    yield hashed
+    return hashed
 
 
 def basic(name: str, password: str) -> str:
