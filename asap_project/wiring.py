@@ -45,6 +45,7 @@ from query.metrics import CacheCollector, QueryMetrics
 from query.mixed import MixedTiers
 from query.origins import Origins
 from query.promql.parse import parse
+from query.query_log import QueryLog
 from query.recall import Memory
 from query.series import SeriesQueries
 from query.slots import Slots
@@ -62,11 +63,9 @@ _SOURCES_END_S = 3.0
 class Running:
     """A node with its sources and its ticker."""
 
-    def __init__(
-        self, node: Node, writer: Writer, sources: list[Source], ticker: Ticker, upstream: Upstream | None
-    ) -> None:
+    def __init__(self, node: Node, writer: Writer, sources: list[Source], ticker: Ticker, parts: QueryParts) -> None:
         self._node, self._writer, self._sources, self._ticker = node, writer, sources, ticker
-        self._upstream = upstream
+        self._parts = parts
         self._threads: list[threading.Thread] = []
         self._starting = threading.Thread(target=self._begin, name="asap-start")
 
@@ -94,8 +93,9 @@ class Running:
             thread.join(max(0.0, until_s - self._node.clock.monotonic_s()))
         self._ticker.stop()
         self._node.shutdown()
-        if self._upstream is not None:
-            self._upstream.close()
+        for asked in (self._parts.upstream, self._parts.query_log):
+            if asked is not None:
+                asked.close()
 
     def _write(self, columns: SeriesColumns) -> Outcome:
         return self._writer.write("scrape", columns)
@@ -139,7 +139,7 @@ def start(config: Config) -> Running:
     cast(QueryConfig, apps.get_app_config("query")).parts = parts
     minibatch = config.engine.minibatch
     ticker = Ticker(node.intake, minibatch.window_size, minibatch.allowed_lateness, clock)
-    running = Running(node, writer, _sources(config, node, metadata, metrics, registry), ticker, parts.upstream)
+    running = Running(node, writer, _sources(config, node, metadata, metrics, registry), ticker, parts)
     running.start()
     return running
 
@@ -184,14 +184,15 @@ def aggregations_of(config: Config) -> list[Aggregation]:
 def query_parts(config: Config, node: Node, metadata: MetricMetadata, registry: CollectorRegistry) -> QueryParts:
     """What the query views answer from."""
     options, slots = config.query_engine, Slots(config.query_engine.threads)
-    upstream = _upstream(config, node.clock, slots)
+    upstream, metrics = _upstream(config, node.clock, slots), QueryMetrics(registry)
     cache = ResultCache(options.cache_bytes)
     registry.register(CacheCollector(cache))
+    log = QueryLog(options.query_log_file, node.clock, metrics.log_lost) if options.query_log_file else None
     return QueryParts(
         query_engine(config, node, upstream, cache), SeriesQueries(node.index, node.head, metadata), upstream, registry,
-        QueryMetrics(registry), slots, node.why_not_ready, partial(_why_unhealthy, node), node.clock,
+        metrics, slots, node.why_not_ready, partial(_why_unhealthy, node), node.clock,
         options.timeout, options.max_points, options.max_samples, options.lookback_delta, VERSION,
-        status=NodeStatus(node, _setup(config)), origins=Origins(options.cors_origin),
+        status=NodeStatus(node, _setup(config)), origins=Origins(options.cors_origin), query_log=log,
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """What must hold between options, and parts that are not built. Data, not exceptions."""
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +35,7 @@ def problems(config: Config, environ: Mapping[str, str]) -> Iterator[Problem]:
     yield from _sizes(config)
     yield from _aggregations(config)
     yield from _upstream(config)
+    yield from _query_log(config)
     yield from _database(config)
     yield from _names(config)
     yield from _tls(config)
@@ -90,6 +92,14 @@ def _upstream(config: Config) -> Iterator[Problem]:
         yield Problem("query_engine.prometheus_ca_file", "is not there; name a file of PEM certificates")
     if engine.prometheus_ca_file and not engine.prometheus_server.startswith("https://"):
         yield Problem("query_engine.prometheus_ca_file", "needs an https:// query_engine.prometheus_server")
+
+
+def _query_log(config: Config) -> Iterator[Problem]:
+    path = Path(config.query_engine.query_log_file)
+    if config.query_engine.query_log_file in ("", "-"):
+        return
+    if path.is_dir() or not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        yield Problem("query_engine.query_log_file", "cannot be written; name a file in a folder that is there")
 
 
 def _database(config: Config) -> Iterator[Problem]:

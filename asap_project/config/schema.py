@@ -156,6 +156,7 @@ class QueryEngine(Section):
     cors_origin: Pattern = Field(
         ".*", description="Origins of web pages that may read answers, as a regular expression; empty: none."
     )
+    query_log_file: str = Field("", description="File that gets a JSON line for each query; -: stderr, empty: none.")
 
 
 class Tls(Section):

@@ -9,6 +9,7 @@ from precompute.errors import BadExpression
 from query.answers import Answer, Forwarded
 from query.api import encode
 from query.api.endpoint import JSON, endpoint, passed_on
+from query.api.noting import noted
 from query.api.params import Form, instant_params, range_params
 from query.apps import QueryParts
 from query.engine import Request
@@ -19,9 +20,10 @@ from query.errors import BadParameter
 def query(parts: QueryParts, request: HttpRequest, form: Form) -> HttpResponse:
     """/api/v1/query"""
     asked = instant_params(form)
-    with _evaluating(parts, asked.timeout_ms) as left_ms:
+    with noted(parts, request, asked) as note, _evaluating(parts, asked.timeout_ms) as left_ms:
         how = Request(left_ms, request.headers, asked.lookback_ms, asked.limit)
         made = parts.engine.instant(asked.query, asked.time_ms, how)
+        note(made)
         return _written(parts, made, asked.limit)
 
 
@@ -29,9 +31,10 @@ def query(parts: QueryParts, request: HttpRequest, form: Form) -> HttpResponse:
 def query_range(parts: QueryParts, request: HttpRequest, form: Form) -> HttpResponse:
     """/api/v1/query_range"""
     asked = range_params(form, parts.max_points)
-    with _evaluating(parts, asked.timeout_ms) as left_ms:
+    with noted(parts, request, asked) as note, _evaluating(parts, asked.timeout_ms) as left_ms:
         how = Request(left_ms, request.headers, asked.lookback_ms, asked.limit)
         made = parts.engine.range(asked.query, asked.start_ms, asked.end_ms, asked.step_ms, how)
+        note(made)
         return _written(parts, made, asked.limit)
 
 
