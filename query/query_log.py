@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from logging.handlers import WatchedFileHandler
 from typing import Any
 
@@ -127,6 +128,7 @@ def line(noted: dict[str, Any]) -> str:
     ).decode()
 
 
+@lru_cache(256)  # dashboards ask the same again and again
 def query_hash(text: str) -> str:
     """The same for texts that differ only in how they are written: 16 hexadecimal digits."""
     with suppress(QueryError):

@@ -270,9 +270,10 @@ def test_what_hashpassword_prints_lets_its_user_in(asap_process: Start) -> None:
         "users": [{"name": "ann", "password_hash": printed, "permissions": ["read"]}],
         "tokens": [{"name": "bot", "token_hash": made["token_hash:"], "permissions": ["read"]}],
     }
-    with asap_process({"security": security}) as running:
+    with asap_process({"security": security, "query_engine": {"query_log_file": "-"}}) as running:
         assert asked(running, basic("ann", "pass word")).status == 200
         assert asked(running, {"Authorization": f"Bearer {made['token:']}"}).status == 200
+        poll_until(lambda: all(f'"user":"{name}"' in running.log() for name in ("ann", "bot")), 5, "who asked")
         assert json.dumps(printed) not in running.log()
 
 
