@@ -22,7 +22,6 @@ from prometheus_client import Counter
 
 from precompute.clock import Clock
 from precompute.errors import QueryError
-from query.account import Account
 from query.answers import Answer, Forwarded
 from query.errors import answer_for
 from query.metrics import steps_of
@@ -139,6 +138,6 @@ def query_hash(text: str) -> str:
 def _of(made: Made) -> dict[str, Any]:
     if isinstance(made, Forwarded):
         return {"status": made.status, "tiers": ["upstream"], "steps": steps_of(made)}
-    account = made.told.account if made.told else Account()
-    work = {"samples": account.samples, "panes": account.panes, "groups": account.groups}
-    return {"tiers": list(made.tiers), "steps": steps_of(made), **work, "bound": made.bound}
+    took = made.told.account if made.told else None
+    work = {"samples": took.samples, "panes": took.panes, "groups": took.groups} if took else {}
+    return {"tiers": made.tiers, "steps": steps_of(made), **work, "bound": made.bound}

@@ -90,6 +90,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
         assert write(node, [(named("x"), [(1, 1.0)])]).status == 400, "too old"
         poll_until(lambda: found(node, 'rate(asap_ticks_total{job="asap"}[20s]) > 0'), 30, "two scrapes")
         poll_until(lambda: found(node, 'rate(asap_query_requests_total{endpoint="query"}[20s]) > 0'), 30, "queries")
+        poll_until(lambda: found(node, 'asap_query_steps_total{tier="head"} > 0'), 30, "steps of the head")
         yield node
 
 

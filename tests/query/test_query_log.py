@@ -5,20 +5,24 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from prometheus_client import Counter
+from prometheus_client import CollectorRegistry, Counter
 
 from precompute.clock import ManualClock
 from precompute.errors import ExecutionError
 from precompute.evaluate.values import Scalar
 from query import query_log
-from query.answers import Answer, Forwarded
+from query.account import TIERS, Account, Served
+from query.answers import Answer, Forwarded, Told
+from query.metrics import QueryMetrics
 from query.promql.parse import MAX_LENGTH
 from query.query_log import Asked, QueryLog, query_hash
+from query.tiers.summary import Steps
 from tests.e2e.talking import posted
 from tests.query.answering import answering, serving
 from tests.running import Program, poll_until
@@ -27,7 +31,12 @@ Start = Callable[..., AbstractContextManager[Program]]
 
 NOW_MS = 1_764_500_000_250
 ASKED = Asked("range", "sum( up )", 1000, 61_000, 15_000, "192.0.2.1", "ann")
-ANSWER = Answer(Scalar(np.zeros(5)), np.arange(5), "range", ("summary", "head"), "exact")
+TIMES = np.arange(5)
+ACCOUNT = Account(
+    samples=7, panes=4, groups=8, served={(0, "summary"): Served(3), (0, "head"): Served(2), (1, "head"): Served(1)}
+)
+TOLD = Told("sum( up )", None, Steps(TIMES, 0, 4, 1), ACCOUNT, None, "")
+ANSWER = Answer(Scalar(np.zeros(5)), TIMES, "range", ("summary", "head"), "exact", told=TOLD)
 
 
 @pytest.fixture
@@ -70,6 +79,10 @@ def test_it_works(log: QueryLog, tmp_path: Path) -> None:
             "duration": 0.0,
             "status": 200,
             "tiers": ["summary", "head"],
+            "steps": {"summary": 3, "head": 3},
+            "samples": 7,
+            "panes": 4,
+            "groups": 8,
             "bound": "exact",
             "client": "192.0.2.1",
             "user": "ann",
@@ -89,10 +102,11 @@ def test_an_error_is_logged_and_goes_on(log: QueryLog, tmp_path: Path) -> None:
 
 def test_what_an_upstream_answered_has_its_status(log: QueryLog, tmp_path: Path) -> None:
     with log.noting(ASKED) as note:
-        note(Forwarded(429, "application/json", b"{}"))
+        note(Forwarded(429, "application/json", b"{}", TOLD))
     log.close()
     (line,) = lines(tmp_path / "query.log")
-    assert (line["status"], line["tiers"], "bound" in line) == (429, ["upstream"], False)
+    assert (line["status"], line["tiers"], line["steps"]) == (429, ["upstream"], {"upstream": 5})
+    assert "bound" not in line
 
 
 def test_spelling_does_not_change_the_hash() -> None:
@@ -166,7 +180,8 @@ def test_the_whole_program_logs_its_queries(asap_process: Start, tmp_path: Path)
     assert said[0]["start"] == said[0]["end"] == 10
     assert (said[1]["start"], said[1]["end"], said[1]["step"]) == (0, 30, 15)
     assert "parse error" in said[2]["error"]
-    assert said[3]["tiers"] == ["upstream"]
+    assert (said[1]["tiers"], said[1]["bound"]) == (["head"], "exact")
+    assert (said[3]["tiers"], said[3]["steps"]) == (["upstream"], {"upstream": 1})
     assert {line["client"] for line in said} == {"127.0.0.1"}
     assert all(line["duration"] > 0 for line in said)
 
@@ -182,3 +197,17 @@ def test_a_folder_that_is_not_there_ends_the_start(asap_process: Start, tmp_path
     refused = pytest.raises(AssertionError, match=r"ended with 2:\nasap: query_engine.query_log_file = ")
     with refused, asap_process({"query_engine": {"query_log_file": str(tmp_path / "absent" / "log")}}):
         pass
+
+
+def test_the_metrics_count_steps_by_tier_and_how_exact_they_are() -> None:
+    registry = CollectorRegistry()
+    metrics = QueryMetrics(registry)
+    metrics.count(ANSWER)
+    metrics.count(replace(ANSWER, bound="0.01 relative; not sealed after 10:00:00 UTC"))
+    metrics.count(Forwarded(200, "application/json", b"{}", TOLD))
+    steps = {tier: registry.get_sample_value("asap_query_steps_total", {"tier": tier}) for tier in TIERS}
+    assert steps == {"summary": 6, "head": 6, "upstream": 5, "cache": 0}
+    for bound, sealed in (("exact", "yes"), ("estimate", "no")):
+        assert registry.get_sample_value("asap_query_answers_total", {"bound": bound, "sealed": sealed}) == 1
+    for bound, sealed in (("exact", "no"), ("estimate", "yes")):
+        assert registry.get_sample_value("asap_query_answers_total", {"bound": bound, "sealed": sealed}) == 0
