@@ -214,6 +214,7 @@ def test_a_prometheus_writes_with_a_token_by_tls(
     with asap_process({"security": security, "ingest": {"self_scrape": True}}) as running:
         assert running.url.startswith("https://")
         assert f"ASAP listens on {running.url}" in running.log()
+        assert f"curl -G -H 'Authorization: Bearer TOKEN' {running.url}/api/v1/query" in running.log()
         login = {"authorization": {"credentials": TOKEN}, "tls_config": {"ca_file": files["cert_file"]}}
         with prometheus(prometheus_binary, tmp_path / "sender", sending(running, "tls", login), FLUSH):
             await_samples(running, "tls", BEARER)
