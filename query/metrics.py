@@ -6,6 +6,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from query.account import TIERS
+from query.answers import Answer, Forwarded
 from query.cache import ResultCache
 
 CACHE_GAUGES: tuple[tuple[str, str, Callable[[ResultCache], float]], ...] = (
@@ -30,9 +32,6 @@ class CacheCollector(Collector):
             yield GaugeMetricFamily(name, meaning, value=read(self._cache))
         for name, meaning, read in CACHE_COUNTERS:
             yield CounterMetricFamily(name, meaning, value=read(self._cache))
-
-from query.account import TIERS
-from query.answers import Answer, Forwarded
 
 
 class QueryMetrics:
