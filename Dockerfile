@@ -8,7 +8,7 @@ WORKDIR /app
 COPY requirements.txt .
 RUN pip install -r requirements.txt
 
-COPY --chown=asap:asap manage.py ./
+COPY --chown=asap:asap manage.py deploy/healthcheck.py ./
 COPY --chown=asap:asap precompute precompute
 COPY --chown=asap:asap ingest ingest
 COPY --chown=asap:asap query query
@@ -22,6 +22,6 @@ ENV ASAP_DATA_DIR=/data ASAP_QUERY_ENGINE_HTTP_HOST=0.0.0.0
 VOLUME /data
 EXPOSE 8088
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
-    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8088/-/healthy', timeout=4)"]
+    CMD ["python", "healthcheck.py"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["python", "manage.py", "runasap"]

@@ -1,10 +1,20 @@
-"""Django's view of this package."""
+"""Django's view of this package; the project's wiring puts the port's guard on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
 
+if TYPE_CHECKING:  # commands that serve nothing start without it
+    from asap_project.security.guard import Guard
+
 
 class AsapProjectConfig(AppConfig):
+    """`guard` is None where the config asks for none, and before the node has started."""
+
     name = "asap_project"
+    guard: Guard | None = None
 
     def ready(self) -> None:
         """Tasks called anywhere in this process belong to our Celery app, not to Celery's own default."""

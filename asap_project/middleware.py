@@ -1,10 +1,23 @@
-"""What is done to every answer."""
+"""What is done to every request and every answer."""
 
 from collections.abc import Callable
+from typing import cast
 
+from django.apps import apps
 from django.http import HttpRequest, HttpResponse
 
+from asap_project.apps import AsapProjectConfig
+from asap_project.security.errors import Forbidden, OverLimit, Refused, Unauthorized
+from asap_project.security.guard import Guard
+from asap_project.security.permissions import is_write
+
 View = Callable[[HttpRequest], HttpResponse]
+
+STATUS: dict[type[Refused], tuple[int, str]] = {
+    Unauthorized: (401, "unauthorized"),
+    Forbidden: (403, "forbidden"),
+    OverLimit: (429, "limit"),
+}
 
 
 def content_length(get_response: View) -> View:
@@ -17,3 +30,41 @@ def content_length(get_response: View) -> View:
         return response
 
     return middleware
+
+
+def guarded(get_response: View) -> View:
+    """Refuse what the guard does not admit. Who it is stands in REMOTE_USER afterwards.
+
+    The credentials are ours: they are taken off, so that no upstream gets to see them.
+    """
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        guard = cast(AsapProjectConfig, apps.get_app_config("asap_project")).guard
+        assert guard is not None
+        meta = request.META
+        asked = (request.method or "", request.path_info, meta.get("HTTP_AUTHORIZATION", ""))
+        try:
+            name = guard.admit(*asked, meta.get("REMOTE_ADDR", ""))
+        except Refused as refused:
+            return _refusal(guard, refused, request.path_info)
+        if guard.credentials:
+            meta.pop("HTTP_AUTHORIZATION", None)
+            meta["REMOTE_USER"] = name or ""
+        return get_response(request)
+
+    return middleware
+
+
+def _refusal(guard: Guard, refused: Refused, path: str) -> HttpResponse:
+    """Prometheus' error. A sender drops a batch on 429 and sends it again on 503."""
+    from query.api import encode
+
+    status, reason = STATUS[type(refused)]
+    guard.metrics.refused.labels(reason).inc()
+    status = 503 if status == 429 and is_write(path) else status
+    response = HttpResponse(encode.failure(reason, str(refused)), status=status, content_type="application/json")
+    if isinstance(refused, OverLimit):
+        response.headers["Retry-After"] = str(refused.retry_after_s)
+    if isinstance(refused, Unauthorized) and guard.credentials:
+        response.headers["WWW-Authenticate"] = guard.credentials.challenge
+    return response

@@ -4,7 +4,7 @@ import secrets
 import sys
 
 from asap_project import openapi
-from asap_project.config.derived import data_dir
+from asap_project.config.derived import data_dir, is_guarded
 from asap_project.database import database
 from asap_project.process import load_or_exit
 
@@ -32,6 +32,9 @@ MIDDLEWARE: list[str] = [
     "query.api.transport.packed",
     "query.api.transport.cross_origin",
 ]
+if is_guarded(ASAP.config):
+    MIDDLEWARE.append("asap_project.middleware.guarded")
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.ScryptPasswordHasher"]
 TEMPLATES: list[dict[str, object]] = []
 
 DATABASES = {"default": database(ASAP.config)}

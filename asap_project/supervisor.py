@@ -13,15 +13,17 @@ worker up; the drain has a deadline of its own.
 import errno
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 from granian._granian import SocketHolder
-from granian.constants import HTTPModes, Interfaces
+from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.mp import MPServer
 
 from asap_project.config import Config
+from asap_project.config.schema import Tls
 from asap_project.worker import END_S, EXPLAINED, MISCONFIGURED, Worker
 
 BACKLOG = 1024
@@ -59,8 +61,11 @@ class _Server(MPServer):
             self.exit_code = next((worker.inner.exitcode for worker in ended if worker.inner.exitcode), 0)
 
 
-def serve(listener: socket.socket) -> None:
-    """Serve on `listener` until SIGTERM or SIGINT. Raises SystemExit when the worker did not end well."""
+def serve(listener: socket.socket, tls: Tls) -> None:
+    """Serve on `listener`, by TLS where there are files for it, until SIGTERM or SIGINT.
+
+    Raises SystemExit when the worker did not end well.
+    """
     worker = Worker()
     server = _Server(
         listener,
@@ -72,6 +77,9 @@ def serve(listener: socket.socket) -> None:
         blocking_threads=REQUEST_THREADS,
         workers_kill_timeout=END_S,
         log_level=LogLevels.critical,
+        ssl_cert=Path(tls.cert_file) if tls.cert_file else None,
+        ssl_key=Path(tls.key_file) if tls.key_file else None,
+        ssl_protocol_min=SSLProtocols.tls12,
     )
     try:
         server.serve(spawn_target=worker.run, target_loader=worker.application)

@@ -1,7 +1,9 @@
 """What a start prints: where it listens, what it keeps, and what to try next."""
 
+import shlex
+
 from asap_project.config import Aggregation, Config
-from asap_project.config.derived import data_dir, kept, own_address, scraped
+from asap_project.config.derived import data_dir, exposed, kept, own_url, scraped
 from asap_project.config.printing import mask
 from asap_project.config.units import duration_text
 
@@ -11,11 +13,11 @@ TICK_MS = 5_000
 
 def welcome(config: Config) -> str:
     """A few lines for a newcomer, with a command that works."""
-    return "\n".join([*_address(config), *_keeps(config), *_next(config), ""])
+    return "\n".join([*_address(config), *_keeps(config), *_next(config), *_warnings(config), ""])
 
 
 def _address(config: Config) -> list[str]:
-    url = f"http://{own_address(config)}"
+    url = own_url(config)
     return [
         f"ASAP listens on {url}",
         f"  Prometheus writes to   {url}/api/v1/write",
@@ -54,12 +56,24 @@ def _grouping(item: Aggregation) -> str:
 
 
 def _next(config: Config) -> list[str]:
-    query = f"curl -G http://{own_address(config)}/api/v1/query"
+    query = f"curl -G{_login(config)} {own_url(config)}/api/v1/query"
     lines = [f"  try                    {query} -d query=up"]
     if config.demo.enabled:
         ask = "--data-urlencode 'query=quantile by (pattern) (0.99, sensor_reading)'"
         lines.append(f"  in a minute            {query} {ask} -d time={_sealed_end(config)}")
     return [*lines, "  stop it with           Ctrl-C"]
+
+
+def _login(config: Config) -> str:
+    """What a reader adds to curl, which asks for the password."""
+    security = config.security
+    if user := next((user for user in security.users if "read" in user.permissions), None):
+        return f" -u {shlex.quote(user.name)}"
+    return " -H 'Authorization: Bearer TOKEN'" if security.users or security.tokens else ""
+
+
+def _warnings(config: Config) -> list[str]:
+    return [f"  warning                {line}" for line in exposed(config)]
 
 
 def _sealed_end(config: Config) -> str:

@@ -5,12 +5,14 @@ from functools import partial
 from typing import cast
 
 from django.apps import apps
-from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
+from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics, generate_latest
 
 from asap_project import VERSION
-from asap_project.config.derived import data_dir, kept, scraped
+from asap_project.apps import AsapProjectConfig
+from asap_project.config.derived import data_dir, is_guarded, kept, own_job, scraped
 from asap_project.config.schema import Config
 from asap_project.config.showing import as_flags, as_yaml
+from asap_project.security.guard import guard_of
 from asap_project.ticker import Ticker
 from asap_project.warm import warm
 from ingest.apps import IngestConfig
@@ -43,6 +45,7 @@ from query.metrics import CacheCollector, QueryMetrics
 from query.mixed import MixedTiers
 from query.origins import Origins
 from query.promql.parse import parse
+from query.query_log import QueryLog
 from query.recall import Memory
 from query.series import SeriesQueries
 from query.slots import Slots
@@ -62,12 +65,9 @@ _SOURCES_END_S = 3.0
 class Running:
     """A node with its sources and its ticker."""
 
-    def __init__(
-        self, node: Node, writer: Writer, sources: list[Source], ticker: Ticker,
-        upstream: LabelledUpstream | None,
-    ) -> None:
+    def __init__(self, node: Node, writer: Writer, sources: list[Source], ticker: Ticker, parts: QueryParts) -> None:
         self._node, self._writer, self._sources, self._ticker = node, writer, sources, ticker
-        self._upstream = upstream
+        self._parts = parts
         self._threads: list[threading.Thread] = []
         self._starting = threading.Thread(target=self._begin, name="asap-start")
 
@@ -95,8 +95,9 @@ class Running:
             thread.join(max(0.0, until_s - self._node.clock.monotonic_s()))
         self._ticker.stop()
         self._node.shutdown()
-        if self._upstream is not None:
-            self._upstream.close()
+        for asked in (self._parts.upstream, self._parts.query_log):
+            if asked is not None:
+                asked.close()
 
     def _write(self, columns: SeriesColumns) -> Outcome:
         return self._writer.write("scrape", columns)
@@ -133,11 +134,14 @@ def start(config: Config) -> Running:
     cast(IngestConfig, apps.get_app_config("ingest")).remote_write = receiver
     for collector in (NodeCollector(node), ProcessCollector(registry=None)):
         registry.register(collector)
+    if is_guarded(config):
+        own = cast(AsapProjectConfig, apps.get_app_config("asap_project"))
+        own.guard = guard_of(config.security, clock, registry)
     parts = query_parts(config, node, metadata, registry)
     cast(QueryConfig, apps.get_app_config("query")).parts = parts
     minibatch = config.engine.minibatch
     ticker = Ticker(node.intake, minibatch.window_size, minibatch.allowed_lateness, clock)
-    running = Running(node, writer, _sources(config, node, metadata, metrics), ticker, parts.upstream)
+    running = Running(node, writer, _sources(config, node, metadata, metrics, registry), ticker, parts)
     running.start()
     return running
 
@@ -185,12 +189,13 @@ def query_parts(config: Config, node: Node, metadata: MetricMetadata, registry: 
     upstream, parts = _upstream(config, node.clock, slots, metrics)
     cache = ResultCache(options.cache_bytes)
     registry.register(CacheCollector(cache))
+    log = QueryLog(options.query_log_file, node.clock, metrics.log_lost) if options.query_log_file else None
     return QueryParts(
         query_engine(config, node, upstream, parts, cache), SeriesQueries(node.index, node.head, metadata), upstream,
         registry,
         metrics, slots, node.why_not_ready, partial(_why_unhealthy, node), node.clock,
         options.timeout, options.max_points, options.max_samples, options.lookback_delta, VERSION,
-        status=NodeStatus(node, _setup(config)), origins=Origins(options.cors_origin),
+        status=NodeStatus(node, _setup(config)), origins=Origins(options.cors_origin), query_log=log,
     )  # fmt: skip
 
 
@@ -243,12 +248,23 @@ def _upstream(
     )
 
 
-def _sources(config: Config, node: Node, metadata: MetricMetadata, metrics: IngestMetrics) -> list[Source]:
+def _sources(
+    config: Config, node: Node, metadata: MetricMetadata, metrics: IngestMetrics, registry: CollectorRegistry
+) -> list[Source]:
+    own = own_job(config)
     jobs = tuple(
-        ScrapeJob(job.job, job.targets, job.interval, job.timeout, job.metrics_path, job.scheme)
+        ScrapeJob(
+            job.job, job.targets, job.interval, job.timeout, job.metrics_path, job.scheme,
+            partial(_own_page, registry) if job == own else None,
+        )
         for job in scraped(config)
-    )
+    )  # fmt: skip
     sources: list[Source] = [ScrapeSource(jobs, node.clock, metadata.note, metrics)] if jobs else []
     if config.demo.enabled:
         sources.append(DemoSource(node.clock, config.demo.interval, config.demo.cardinality))
     return sources
+
+
+def _own_page(registry: CollectorRegistry) -> str:
+    """What /metrics shows."""
+    return generate_latest(registry).decode()

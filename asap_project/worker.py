@@ -69,6 +69,7 @@ class Worker:
         from django.conf import settings
 
         django.setup()
+        from asap_project.config.derived import exposed
         from asap_project.welcome import welcome
         from asap_project.wiring import start
         from precompute.errors import BadExpression, InstallMismatch, PrecomputeError
@@ -81,6 +82,8 @@ class Worker:
             raise SystemExit(MISCONFIGURED if of_config else EXPLAINED) from error
         on_stop_signal(self._stop)
         print(welcome(settings.ASAP.config), flush=True)
+        for lack in exposed(settings.ASAP.config):
+            logger.warning("%s", lack)
         from asap_project.wsgi import application
 
         return application

@@ -45,6 +45,11 @@ class PaneBook:
         cut = min(max(until_ms // self.width_ms + 1 - first, 0), len(seen))
         self._state = (first + cut, seen[cut:].copy())
 
+    def newest_ms(self) -> int | None:
+        """End of the newest pane that has a summary."""
+        first, seen = self._state
+        return (first + len(seen) - 1) * self.width_ms if len(seen) else None
+
     def panes(self) -> int:
         """How many panes have a summary."""
         return int((self._state[1] != NONE).sum())

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # commands that answer no queries start without the kernels
     from query.engine import QueryEngine
     from query.metrics import QueryMetrics
     from query.origins import Origins
+    from query.query_log import QueryLog
     from query.series import SeriesQueries
     from query.slots import Slots
     from query.status import NodeStatus
@@ -49,6 +50,8 @@ class QueryParts:
     """ASAP's own."""
     status: NodeStatus
     origins: Origins
+    query_log: QueryLog | None
+    """query_engine.query_log_file; None where there is none."""
 
 
 class QueryConfig(AppConfig):

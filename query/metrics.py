@@ -6,6 +6,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from query.account import TIERS
+from query.answers import Answer, Forwarded
 from query.cache import ResultCache
 
 CACHE_GAUGES: tuple[tuple[str, str, Callable[[ResultCache], float]], ...] = (
@@ -48,6 +50,29 @@ class QueryMetrics:
             ["tier"],
             registry=registry,
         )
+        self.steps = Counter(
+            "asap_query_steps_total",
+            "Steps of the parts of queries, by the tier that served them; a query of two parts counts each step twice.",
+            ["tier"],
+            registry=registry,
+        )
+        for tier in TIERS:
+            self.tiers.labels(tier)
+            self.steps.labels(tier)
+        self.answers = Counter(
+            "asap_query_answers_total",
+            "Queries answered here, by bound (exact, estimate) and by whether all their panes were sealed.",
+            ["bound", "sealed"],
+            registry=registry,
+        )
+        for bound in ("exact", "estimate"):
+            for sealed in ("yes", "no"):
+                self.answers.labels(bound, sealed)
+        self.log_lost = Counter(
+            "asap_query_log_lines_lost_total",
+            "Lines of the query log that were not written: too many waited, or the file could not be written.",
+            registry=registry,
+        )
         self.seconds = Histogram(
             "asap_query_seconds",
             "Time from a request of the query API to its answer, by endpoint.",
@@ -72,3 +97,18 @@ class QueryMetrics:
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
             registry=registry,
         )
+
+    def count(self, made: Answer | Forwarded) -> None:
+        """Who served how many steps, and how exactly; an answer's bound is as `0.01 relative; not sealed after …`."""
+        for tier, steps in steps_of(made).items():
+            self.steps.labels(tier).inc(steps)
+        if isinstance(made, Answer):
+            bound = "exact" if made.bound.startswith("exact") else "estimate"
+            self.answers.labels(bound, "no" if "not sealed" in made.bound else "yes").inc()
+
+
+def steps_of(made: Answer | Forwarded) -> dict[str, int]:
+    """By tier, the steps that it served."""
+    if made.told is None:
+        return {}
+    return made.told.account.steps() if isinstance(made, Answer) else {"upstream": len(made.told.steps.times)}

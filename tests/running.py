@@ -174,7 +174,8 @@ def asap_config(folder: Path, config: Mapping[str, Any]) -> tuple[str, Path]:
     whole = _merged(base, config)
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(whole))
-    return f"http://127.0.0.1:{whole['query_engine']['http_port']}", path
+    scheme = "https" if "tls" in whole.get("security", {}) else "http"
+    return f"{scheme}://127.0.0.1:{whole['query_engine']['http_port']}", path
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

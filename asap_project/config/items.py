@@ -19,7 +19,7 @@ def _target(text: str) -> str:
     return text
 
 
-def _unique(items: tuple[str, ...]) -> tuple[str, ...]:
+def unique(items: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(items)) != len(items):
         raise ValueError("names one thing twice")
     return items
@@ -57,10 +57,10 @@ class Aggregation(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     expr: str = Field(min_length=1)
-    by: Annotated[tuple[LabelName, ...], AfterValidator(_unique)] | None = None
-    without: Annotated[tuple[LabelName, ...], AfterValidator(_unique)] | None = None
+    by: Annotated[tuple[LabelName, ...], AfterValidator(unique)] | None = None
+    without: Annotated[tuple[LabelName, ...], AfterValidator(unique)] | None = None
     series: bool = False
-    accumulators: Annotated[tuple[Accumulator, ...], AfterValidator(_unique)] = Field(min_length=1)
+    accumulators: Annotated[tuple[Accumulator, ...], AfterValidator(unique)] = Field(min_length=1)
     width: DurationMs | None = Field(None, gt=0)
     retention: DurationMs = Field(duration_ms("24h"), gt=0)
 

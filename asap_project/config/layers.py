@@ -81,8 +81,9 @@ def _parsed(option: Option, text: str, source: str) -> Any:
     try:
         return yaml.load(text, _Loader)
     except (yaml.YAMLError, RecursionError) as error:
+        where = "" if option.secret else f": {_one_line(error)}"  # which quotes the text
         what = f"{option.key} ({source}): should be a list or a mapping in JSON or YAML"
-        raise ConfigError(f"{what}: {_one_line(error)}") from error
+        raise ConfigError(what + where) from error
 
 
 class _Loader(yaml.SafeLoader):

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
+from asap_project.config.clients import Token, User
 from asap_project.config.errors import ConfigError
 from asap_project.config.items import Aggregation, Scrape
 from asap_project.config.layers import Given, Layer, from_environment, from_file, from_flags, unknown_in_environment
@@ -20,7 +21,9 @@ from asap_project.config.schema import Config
 
 DEFAULT_FILE = "config.yaml"
 
-ITEMS: dict[str, type[BaseModel]] = {"scrape": Scrape, "aggregations": Aggregation}
+ITEMS: dict[str, type[BaseModel]] = {
+    "scrape": Scrape, "aggregations": Aggregation, "security.users": User, "security.tokens": Token,
+}  # fmt: skip
 """The options whose value is a list of mappings, and what each mapping is."""
 
 

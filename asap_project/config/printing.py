@@ -5,6 +5,9 @@ import re
 from typing import Any
 
 _CREDENTIALS = re.compile(r"(?i)(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>[^\s/?#@:\"]*)(?P<password>:[^\s\"]*)?@")
+_SECRET_FIELD = re.compile(
+    r"""(?ix) (?P<name>["']?(password|token)(_hash)?["']?\s*:\s*) ("(\\.|[^"\\])*"|'[^']*'|[^\s,}\]"']+)"""
+)
 _PASSWORD_FIELD = re.compile(r"(?i)(?P<name>pass(word|wd)?=)[^&\s\"]+")
 
 
@@ -15,6 +18,10 @@ def shown(value: Any) -> str:
 
 
 def mask(text: str) -> str:
-    """`http://user:secret@host` as `http://user:***@host`; a lone user may be a token and is masked too."""
+    """`http://user:secret@host` as `http://user:***@host`; a lone user may be a token and is masked too.
+
+    A hash is masked too: it lets its reader guess as fast as they can.
+    """
+    text = _SECRET_FIELD.sub(r"\g<name>***", text)
     text = _CREDENTIALS.sub(lambda m: f"{m['scheme']}{m['user'] + ':' if m['password'] else ''}***@", text)
     return _PASSWORD_FIELD.sub(r"\g<name>***", text)

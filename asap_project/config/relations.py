@@ -1,10 +1,12 @@
 """What must hold between options, and parts that are not built. Data, not exceptions."""
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from asap_project.config.certificate import why_not
 from asap_project.config.schema import Config
 from asap_project.config.units import duration_ms, duration_text
 
@@ -33,7 +35,10 @@ def problems(config: Config, environ: Mapping[str, str]) -> Iterator[Problem]:
     yield from _sizes(config)
     yield from _aggregations(config)
     yield from _upstream(config)
+    yield from _query_log(config)
     yield from _database(config)
+    yield from _names(config)
+    yield from _tls(config)
 
 
 def _eager(config: Config, eager: str | None) -> Iterator[Problem]:
@@ -89,6 +94,14 @@ def _upstream(config: Config) -> Iterator[Problem]:
         yield Problem("query_engine.prometheus_ca_file", "needs an https:// query_engine.prometheus_server")
 
 
+def _query_log(config: Config) -> Iterator[Problem]:
+    path = Path(config.query_engine.query_log_file)
+    if config.query_engine.query_log_file in ("", "-"):
+        return
+    if path.is_dir() or not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        yield Problem("query_engine.query_log_file", "cannot be written; name a file in a folder that is there")
+
+
 def _database(config: Config) -> Iterator[Problem]:
     url = config.database.url
     if url and not (_is_url(url, {"postgresql", "postgres"}) and _is_known_to_libpq(url)):
@@ -102,6 +115,34 @@ def _is_known_to_libpq(url: str) -> bool:
         return bool(psycopg.conninfo.conninfo_to_dict(url))
     except psycopg.ProgrammingError:
         return False
+
+
+def _names(config: Config) -> Iterator[Problem]:
+    """A name is one client's: limits and logs tell clients apart by it."""
+    users = [("security.users", place, user.name) for place, user in enumerate(config.security.users)]
+    tokens = [("security.tokens", place, token.name) for place, token in enumerate(config.security.tokens)]
+    taken = set[str]()
+    for key, place, name in users + tokens:
+        if name in taken:
+            yield Problem(key, f"[{place}].name {name} is taken; users and tokens share their names")
+        taken.add(name)
+
+
+def _tls(config: Config) -> Iterator[Problem]:
+    files = config.security.tls
+    for key, text in (("security.tls.cert_file", files.cert_file), ("security.tls.key_file", files.key_file)):
+        if not text:
+            if files.cert_file or files.key_file:
+                yield Problem(key, "is needed too; a certificate and its key belong together")
+            continue
+        try:
+            Path(text).read_bytes()
+        except OSError as error:
+            yield Problem(key, f"cannot be read: {error.strerror}")
+            return
+    why = why_not(files.cert_file, files.key_file) if files.cert_file and files.key_file else None
+    if why:
+        yield Problem("security.tls.cert_file", why)
 
 
 def _is_url(text: str, schemes: set[str]) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from asap_project.config.clients import Token, User
 from asap_project.config.items import Aggregation, Scrape
 from asap_project.config.units import ByteSize, DurationMs, Pattern, Whole, duration_ms, size_bytes
 
@@ -158,6 +159,32 @@ class QueryEngine(Section):
     cors_origin: Pattern = Field(
         ".*", description="Origins of web pages that may read answers, as a regular expression; empty: none."
     )
+    query_log_file: str = Field("", description="File that gets a JSON line for each query; -: stderr, empty: none.")
+
+
+class Tls(Section):
+    cert_file: str = Field("", description="PEM file of the certificate and its chain; empty: plain HTTP.")
+    key_file: str = Field("", description="PEM file of the certificate's key, not encrypted.")
+
+
+class Security(Section):
+    users: tuple[User, ...] = Field(
+        (),
+        description="Who may log in: a list of {name, password_hash, permissions: [read, write, manage]}.",
+        json_schema_extra=SECRET,
+    )
+    tokens: tuple[Token, ...] = Field(
+        (),
+        description="Bearer tokens: a list of {name, token_hash, permissions: [read, write, manage]}.",
+        json_schema_extra=SECRET,
+    )
+    requests_per_second: Whole = Field(
+        0, ge=0, le=1_000_000, description="Requests of one client in the long run; more are refused. 0: no limit."
+    )
+    request_burst: Whole = Field(
+        100, ge=1, le=1_000_000, description="Requests that a client which was quiet may send at once."
+    )
+    tls: Tls = Tls()
 
 
 class Kafka(Section):
@@ -207,6 +234,7 @@ class Config(BaseSettings):
         (), description="What is kept: a list of {expr, by | without | series, accumulators, width, retention}."
     )
     query_engine: QueryEngine = QueryEngine()
+    security: Security = Security()
     kafka: Kafka = Kafka()
     cluster: Cluster = Cluster()
     demo: Demo = Demo()

@@ -6,6 +6,7 @@ from query import explain
 from query.answers import Answer, Forwarded
 from query.api import encode
 from query.api.endpoint import JSON, Turn, endpoint, evaluating, passed_on
+from query.api.noting import noted
 from query.api.params import Form, InstantParams, RangeParams, instant_params, range_params
 from query.apps import QueryParts
 from query.engine import Request
@@ -15,9 +16,10 @@ from query.engine import Request
 def query(parts: QueryParts, request: HttpRequest, form: Form) -> HttpResponse:
     """/api/v1/query"""
     asked = instant_params(form)
-    with evaluating(parts, asked.timeout_ms) as turn:
+    with noted(parts, request, asked) as note, evaluating(parts, asked.timeout_ms) as turn:
         how = Request(turn.left_ms, request.headers, asked.lookback_ms, asked.limit, asked.stats == "all")
         made = parts.engine.instant(asked.query, asked.time_ms, how)
+        note(made)
         return _written(parts, made, asked, turn)
 
 
@@ -25,11 +27,12 @@ def query(parts: QueryParts, request: HttpRequest, form: Form) -> HttpResponse:
 def query_range(parts: QueryParts, request: HttpRequest, form: Form) -> HttpResponse:
     """/api/v1/query_range"""
     asked = range_params(form, parts.max_points)
-    with evaluating(parts, asked.timeout_ms) as turn:
+    with noted(parts, request, asked) as note, evaluating(parts, asked.timeout_ms) as turn:
         how = Request(
             turn.left_ms, request.headers, asked.lookback_ms, asked.limit, asked.stats == "all", not asked.nocache
         )
         made = parts.engine.range(asked.query, asked.start_ms, asked.end_ms, asked.step_ms, how)
+        note(made)
         return _written(parts, made, asked, turn)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -77,8 +78,13 @@ class Pair:
         poll_until(all_there, timeout_s, f"the samples up to {seconds(t_ms)} in ASAP", every_s=0.2)
 
 
-def prometheus_config(asap_url: str, jobs: Mapping[str, str], external: Mapping[str, str] = EXTERNAL) -> str:
-    """The file: jobs by name with their targets, scraped every second, everything written to ASAP at once."""
+def prometheus_config(
+    asap_url: str, jobs: Mapping[str, str], external: Mapping[str, str] = EXTERNAL, **remote: Any
+) -> str:
+    """The file: jobs by name with their targets, scraped every second, everything written to ASAP at once.
+
+    remote: more of what stands under remote_write, such as basic_auth.
+    """
     return yaml.safe_dump(
         {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "external_labels": dict(external)},
@@ -87,6 +93,7 @@ def prometheus_config(asap_url: str, jobs: Mapping[str, str], external: Mapping[
                     "url": f"{asap_url}/api/v1/write",
                     "queue_config": {"batch_send_deadline": "200ms", "min_backoff": "100ms", "max_backoff": "500ms"},
                     "metadata_config": {"send_interval": "1s"},
+                    **remote,
                 }
             ],
             "scrape_configs": [

@@ -29,7 +29,8 @@ def now_ms() -> int:
 LABELLED = (
     "up", 'up{site="here"}', 'up{site=~"h.*",job!="x"}', 'up{site!="there"}', "sum by (site, job) (up)", "-up",
     "sum without (instance) (rate(shop_requests_total[5s]))", "rate(shop_requests_total[5s])", "count(up) by (site)",
-    'absent(nothing{site="here"})', "timestamp(up)", 'topk(1, shop_requests_total{path!="/c"})', "max_over_time(up[5s:1s])",
+    'absent(nothing{site="here"})', "timestamp(up)", 'topk(1, shop_requests_total{path!="/c"})',
+    "max_over_time(up[5s:1s])",
     "up * on (site, job) group_left () count by (site, job) (up)", 'count_values by (site) ("v", up)',
     'label_replace(up, "x", "$1", "site", "(.*)")', "shop_requests_total[5s]", '{site!="",job="shop",__name__="up"}',
 )  # fmt: skip

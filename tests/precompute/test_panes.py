@@ -71,6 +71,7 @@ def test_a_book_is_what_was_committed_last(seed: int) -> None:
         every = np.arange(-3000, 3000, W)
         assert book.seen(every).tolist() == [held.get(end, NONE) for end in every.tolist()]
         assert book.panes() == len(held)
+        assert book.newest_ms() == max(held, default=None)
         newest = np.array([random.randrange(100) for _ in every])
         assert book.dirty(every, newest).tolist() == [
             end not in held or n > held[end] for end, n in zip(every.tolist(), newest.tolist(), strict=True)

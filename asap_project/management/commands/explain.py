@@ -1,5 +1,6 @@
 """Why is a query answered as it is? Asks the running ASAP and prints the plan as a tree."""
 
+import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -27,11 +28,14 @@ class Command(ConfigCommand):
         parser.add_argument(
             "--header", action="append", default=[], metavar="'NAME: VALUE'", help="sent along, such as Authorization"
         )
+        parser.add_argument("--ca-file", help="PEM file of whom to trust with https; default: the configured certificate")
         parser.add_argument("--json", action="store_true", help="as the API gives it")
 
     def handle(self, *args: Any, **options: Any) -> None:
         url = options["url"] or self._address()
-        body = _ask(f"{url.rstrip('/')}/api/v1/explain", _form(options), _headers(options["header"]))
+        trusted = options["ca_file"] or self.loaded.config.security.tls.cert_file or None
+        form, headers = _form(options), _headers(options["header"])
+        body = _ask(f"{url.rstrip('/')}/api/v1/explain", form, headers, trusted)
         if options["json"]:
             self.stdout.write(orjson.dumps(body, option=orjson.OPT_INDENT_2).decode())
             return
@@ -43,7 +47,8 @@ class Command(ConfigCommand):
     def _address(self) -> str:
         engine = self.loaded.config.query_engine
         host = "127.0.0.1" if engine.http_host in ("0.0.0.0", "::") else engine.http_host
-        return f"http://{f'[{host}]' if ':' in host else host}:{engine.http_port}"
+        scheme = "https" if self.loaded.config.security.tls.cert_file else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{engine.http_port}"
 
 
 def _form(options: dict[str, Any]) -> bytes:
@@ -56,10 +61,12 @@ def _headers(texts: list[str]) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _ask(url: str, form: bytes, headers: dict[str, str]) -> Any:
+def _ask(url: str, form: bytes, headers: dict[str, str], trusted: str | None) -> Any:
     """What ASAP explains. Raises CommandError with the remedy."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, form, headers), timeout=_TIMEOUT_S) as answer:
+        context = ssl.create_default_context(cafile=trusted) if url.startswith("https:") else None
+        request = urllib.request.Request(url, form, headers)
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=context) as answer:
             return orjson.loads(answer.read())["data"]
     except urllib.error.HTTPError as error:
         raise CommandError(f"{url}: {_told(error)}") from None

@@ -26,13 +26,14 @@ class Command(BaseCommand):
 
 def rows() -> Iterator[tuple[str, str, str, str]]:
     """(name, type, labels, meaning) of every metric, from where each is declared."""
+    from asap_project.security.guard import SecurityMetrics
     from ingest.metrics import IngestMetrics
     from precompute.metrics import COUNTERS, GAUGES
     from query.metrics import CACHE_COUNTERS, CACHE_GAUGES, QueryMetrics
 
     yield from ((name, "gauge", "", meaning) for name, meaning, _ in (*GAUGES, *CACHE_GAUGES))
     yield from ((f"{name}_total", "counter", "", meaning) for name, meaning, _ in (*COUNTERS, *CACHE_COUNTERS))
-    for declare in (IngestMetrics, QueryMetrics):
+    for declare in (IngestMetrics, QueryMetrics, SecurityMetrics):
         for metric in vars(declare(CollectorRegistry())).values():
             described = metric.describe()[0]
             suffix = "_total" if described.type == "counter" else ""

@@ -26,4 +26,4 @@ class Command(ConfigCommand):
             raise SystemExit(2)
         listener = listen(config)
         prepare(data_dir(config))
-        serve(listener)
+        serve(listener, config.security.tls)
