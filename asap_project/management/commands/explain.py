@@ -28,7 +28,7 @@ class Command(ConfigCommand):
         parser.add_argument(
             "--header", action="append", default=[], metavar="'NAME: VALUE'", help="sent along, such as Authorization"
         )
-        parser.add_argument("--ca-file", help="PEM file of whom to trust with https; default: the configured certificate")
+        parser.add_argument("--ca-file", help="PEM of whom to trust with https; default: the configured one")
         parser.add_argument("--json", action="store_true", help="as the API gives it")
 
     def handle(self, *args: Any, **options: Any) -> None:
