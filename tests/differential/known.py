@@ -136,6 +136,17 @@ def _zero_extreme(case: Case) -> bool:
     return bool(extremes) and shown and not differences(case.asked, _unsigned(case.ours), _unsigned(case.theirs))
 
 
+def _rounded_mean(case: Case) -> bool:
+    """Whether all that only one side shows is, up to rounding, the number that means are compared with."""
+    means = [*case.calls("avg_over_time"), *(n for n in walk(case.expr) if isinstance(n, Aggregate) and n.op == "avg")]
+    limits = [n.right.value for n in walk(case.expr)
+              if isinstance(n, Binary) and n.op in COMPARISONS and isinstance(n.right, Number)]  # fmt: skip
+    ours, theirs = case.ours.points, case.theirs.points
+    only = [{**ours, **theirs}[key] for key in ours.keys() ^ theirs.keys()]
+    alike = all(near(ours[key], theirs[key]) for key in ours.keys() & theirs.keys())
+    return bool(means and only) and alike and all(any(near(v, limit) for limit in limits) for v in only)
+
+
 def _shows_negative_zero(outcome: Outcome) -> bool:
     return any(value == "-0" for labels, _ in outcome.points for _, value in labels)
 
@@ -170,6 +181,7 @@ KNOWN: dict[str, Callable[[Case], bool]] = {
     "atan2 drops the metric's name since 3": _named_angles,
     "a sum of nothing but -0 is 0 since 3, which shows in the labels of count_values": _signed_zero,
     "-0 is smaller than 0 here; Prometheus, 3 included, takes the first, which count_values shows": _zero_extreme,
+    "2.42 keeps a running mean, whose rounding a comparison with the exact mean shows": _rounded_mean,
     "timestamp of a selector with @ and offset: Prometheus, 3 included, forgets the offset": _timestamp_shift,
 }
 """The reason, and what recognises a case of it."""

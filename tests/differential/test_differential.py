@@ -74,6 +74,13 @@ def test_only_counters_that_were_zero_about_an_interval_ago_are_known_to_differ(
     assert bool(reason_for(case)) == differs
 
 
+@pytest.mark.parametrize(("value", "differs"), [(1000.0000000000001, True), (1001.0, False)])
+def test_only_a_mean_about_the_number_it_is_compared_with_is_known_to_differ(value: float, differs: bool) -> None:
+    asked = Asked("avg_over_time(g[10m]) > 1000", 0, 0, 0)
+    case = Case(asked, parse(asked.text), {}, _outcome({}), _outcome({"a": value}))
+    assert bool(reason_for(case)) == differs
+
+
 @pytest.mark.parametrize(
     ("text", "ours", "theirs", "alike"),
     [
