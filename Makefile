@@ -14,7 +14,7 @@ KERNELS  := $(VENV)/.compiled-kernels
 COMPILED := $(shell grep -rl --include='*.py' -E '@(kernel|inlined|intrinsic)\b' precompute ingest query)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check docs bench bench-promql differential accuracy clean
+.PHONY: help run demo test check docs bench bench-promql bench-sketches differential accuracy clean
 
 help:
 	@echo "make run     start ASAP on 127.0.0.1:8088       (options: make run ARGS='--query-engine.http-port 9090')"
@@ -24,6 +24,7 @@ help:
 	@echo "make bench   measure beside Prometheus and VictoriaMetrics (SCALE=full: 189,000 series)"
 	@echo "make accuracy  measure errors of estimates beside their bounds, write docs/accuracy.md"
 	@echo "make bench-promql  measure PromQL over raw samples beside the same two (SCALE=full: 289,000 series)"
+	@echo "make bench-sketches  measure updates, merges and estimates of all accumulators beside other packages"
 	@echo "make differential  a hundred thousand random queries, answered alike by Prometheus (ARGS='--seed 7')"
 	@echo "make docs    write docs/options.md and docs/metrics.md"
 	@echo "make clean   remove .venv and caches; data stays"
@@ -57,6 +58,9 @@ accuracy: $(DEV) $(KERNELS)
 
 bench-promql: $(DEV) $(KERNELS)
 	$(PY) -m tests.bench.promql $(if $(SCALE),--scale $(SCALE)) $(ARGS)
+
+bench-sketches: $(DEV) $(KERNELS)
+	$(PY) -m tests.bench.sketches $(ARGS)
 
 differential: $(DEV) $(KERNELS)
 	$(PY) -m tests.differential.run $(ARGS)
