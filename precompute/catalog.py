@@ -4,13 +4,24 @@ What cannot be done is data: `cover` returns coverage or reasons, never an excep
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from precompute.aggregations import Aggregation, skeleton, why_not_kept
-from precompute.evaluate.expr import EQUAL, Aggregate, Expr, Matcher, Number, duration_text, selectors
+from precompute.evaluate.expr import (
+    EQUAL,
+    Aggregate,
+    Expr,
+    Matcher,
+    Number,
+    Range,
+    duration_text,
+    rebuilt,
+    selectors,
+    walk,
+)
 from precompute.labels import METRIC_NAME
 from precompute.matchers import Condition, accepts_everything
-from precompute.sketches.registry import STATISTICS
+from precompute.sketches.registry import STATISTICS, Statistic, best, looseness
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,8 @@ class Coverage:
     aggregation: Aggregation
     filters: tuple[Matcher, ...]
     """Conditions on the groups' labels, still to be applied."""
+    statistic: Statistic
+    """How the accumulators answer the operator."""
 
 
 def requirement_of(node: Aggregate, lookback_ms: int) -> Requirement | str:
@@ -49,27 +62,38 @@ def requirement_of(node: Aggregate, lookback_ms: int) -> Requirement | str:
 
 
 def cover(requirement: Requirement, aggregations: Iterable[Aggregation]) -> Coverage | list[str]:
-    """Coverage by the aggregation that keeps least, or one reason for each that was considered."""
-    found, reasons = [], []
+    """Coverage with the best bound by the aggregation that keeps least, or one reason for each that was considered.
+
+    Considered are those of the same metric.
+    """
+    found, reasons, metric = [], [], selectors(requirement.skeleton)[0].metric()
     for aggregation in aggregations:
+        if aggregation.selector.metric() != metric:
+            continue
         why, filters = _why_not(requirement, aggregation)
-        if why:
+        statistic = best(requirement.node.op, aggregation.accumulators)
+        if why or statistic is None:
             reasons.append(f"aggregation {aggregation.id}: {why}")
         else:
-            found.append(Coverage(requirement, aggregation, filters))
+            found.append(Coverage(requirement, aggregation, filters, statistic))
     if found:
-        return min(found, key=lambda c: (c.aggregation.without, len(c.aggregation.labels), c.aggregation.width_ms))
-    return reasons or ["there are no aggregations"]
+        return min(found, key=_burden)
+    return reasons or [f"no aggregation is of {metric}"]
+
+
+def _burden(coverage: Coverage) -> tuple[object, ...]:
+    aggregation = coverage.aggregation
+    return looseness(coverage.statistic), aggregation.without, len(aggregation.labels), aggregation.width_ms
 
 
 def _why_not(requirement: Requirement, aggregation: Aggregation) -> tuple[str, tuple[Matcher, ...]]:
     kept, fixed = skeleton(aggregation.expr)
     if kept != requirement.skeleton:
-        return f"keeps {aggregation.expr}, not {requirement.skeleton}", ()
+        return _why_another(requirement.skeleton, kept, aggregation), ()
     if aggregation.lookback_ms != requirement.lookback_ms:
         return f"keeps a lookback of {duration_text(aggregation.lookback_ms)}", ()
     missing = set(STATISTICS[requirement.node.op].needs) - set(aggregation.accumulators)
-    if missing:
+    if best(requirement.node.op, aggregation.accumulators) is None:
         return f"does not keep {', '.join(sorted(missing))}", ()
     for matcher in fixed:
         if not _implied(matcher, requirement.matchers):
@@ -79,6 +103,22 @@ def _why_not(requirement: Requirement, aggregation: Aggregation) -> tuple[str, t
     if lost:
         return f"filter on `{lost[0].name}`, which it does not keep", ()
     return _why_not_grouped(requirement.node, aggregation), filters
+
+
+def _why_another(wanted: Expr, kept: Expr, aggregation: Aggregation) -> str:
+    """How the expression that is kept differs from the one that is wanted; both without filters."""
+    if _without_ranges(wanted) == _without_ranges(kept):
+        return f"range {_ranges(wanted)}, it keeps {_ranges(kept)}"
+    return f"keeps {aggregation.expr}, not {wanted}"
+
+
+def _ranges(expr: Expr) -> str:
+    return ", ".join(duration_text(node.range_ms) for node in walk(expr) if isinstance(node, Range))
+
+
+def _without_ranges(expr: Expr) -> Expr:
+    made = rebuilt(expr, _without_ranges)
+    return replace(made, range_ms=0) if isinstance(made, Range) else made
 
 
 def _implied(matcher: Matcher, known: Sequence[Matcher]) -> bool:

@@ -6,7 +6,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from precompute.sketches.registry import STATISTICS
 from query.answers import Answer, Forwarded, Told
 from query.plan import Node
 
@@ -52,7 +51,7 @@ def _served(node: Node, told: Told) -> Iterator[dict[str, Any]]:
             continue
         entry: dict[str, Any] = {"tier": tier, "steps": served.steps}
         if tier == "summary" and node.coverage is not None:
-            aggregation, bound = node.coverage.aggregation, STATISTICS[node.coverage.requirement.node.op].bound
+            aggregation, bound = node.coverage.aggregation, node.coverage.statistic.bound
             entry |= {
                 "aggregation": aggregation.id, "keeps": f"{aggregation.expr} {aggregation.grouping_text()}",
                 "panes": served.panes, "groups": served.groups, "bound": str(bound),

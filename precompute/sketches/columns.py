@@ -60,7 +60,7 @@ def check_columns(columns: Sequence[Column], state: State, rows: int) -> None:
     if state.keys() != {c.name for c in columns}:
         raise BlobError(f"columns {sorted(state)} are not those of this accumulator")
     names = {c.offsets for c in columns}
-    for c in columns:
+    for c in sorted(columns, key=lambda c: c.name not in names):
         length = rows + 1 if c.name in names else int(state[c.offsets][-1]) if c.offsets else rows
         if state[c.name].dtype != np.dtype(c.dtype) or state[c.name].shape != (length,):
             raise BlobError(f"column {c.name} has another type or length than its rows need")
@@ -74,6 +74,20 @@ def check_offsets(offsets: I64) -> None:
         raise BlobError("offsets do not begin at 0 or fall")
 
 
+def run_sums(flat: Array, offsets: I64) -> I64:
+    """Sum of each run of whole numbers; int64[rows]."""
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(flat, dtype=np.int64)])
+    return np.asarray(ends[offsets[1:]] - ends[offsets[:-1]])
+
+
+def runs_rise(flat: Array, offsets: I64) -> bool:
+    """Whether each run's items are strictly ascending; no NaN is."""
+    rises = np.concatenate([np.ones(1, np.bool_), flat[1:] > flat[:-1]])[: len(flat)]
+    starts = offsets[:-1]
+    rises[starts[starts < len(flat)]] = True
+    return bool(rises.all())
+
+
 def _picked_offsets(offsets: I64, picks: I64) -> I64:
     picked = np.zeros(len(picks) + 1, np.int64)
     np.cumsum(offsets[picks + 1] - offsets[picks], out=picked[1:])
@@ -85,6 +99,16 @@ def _joined_offsets(parts: Sequence[I64]) -> I64:
     joined = np.zeros(sum(map(len, steps)) + 1, np.int64)
     np.cumsum(np.concatenate(steps), out=joined[1:])
     return joined
+
+
+@kernel
+def grown(a: Array, needed: int) -> Array:
+    """The array, or a longer copy with at least `needed` places."""
+    if needed <= len(a):
+        return a
+    b = np.empty(max(needed, 2 * len(a)), a.dtype)
+    b[: len(a)] = a
+    return b
 
 
 @kernel

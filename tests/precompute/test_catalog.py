@@ -71,10 +71,10 @@ def test_covered(text: str, by: int) -> None:
         ('sum({g="a"})', "the metric name is not fixed"),
         ("sum(m + m)", "2 selectors; one is needed"),
         ("sum(sum by (g) (m))", "an aggregation operator inside"),
-        ("sum(other)", "keeps m, not other"),
+        ("sum(other)", "no aggregation is of other"),
         ("sum(m > 1)", "keeps (m > 0), not (m > 1)"),
         ("sum(-m)", "not -(m)"),
-        ("sum(rate(c[1m]))", 'keeps rate(c{job!="test"}[5m]), not rate(c[1m])'),
+        ("sum(rate(c[1m]))", "range 1m, it keeps 5m"),
         ("sum(increase(c[5m]))", "not increase(c[5m])"),
         ("stddev(load)", "does not keep stddev"),
         ("quantile(0.5, load)", "does not keep quantile"),
@@ -109,7 +109,7 @@ def test_another_lookback_is_not_covered() -> None:
 
 
 def test_without_aggregations_that_is_the_reason() -> None:
-    assert covered("sum(m)", ()) == ["there are no aggregations"]
+    assert covered("sum(m)", ()) == ["no aggregation is of m"]
 
 
 def test_of_several_the_one_that_keeps_least_is_taken() -> None:
@@ -160,6 +160,23 @@ def test_an_id_hashes_what_decides_the_values_and_not_the_retention() -> None:
 def test_what_cannot_be_kept_is_refused_with_the_reason(expr: str, reason: str) -> None:
     with pytest.raises(BadExpression, match=reason):
         aggregation(expr)
+
+
+def test_the_best_bound_that_is_kept_answers() -> None:
+    kept = aggregation("m", ["g"], accumulators=["le", "kll(k=400)", "quantile(alpha=0.05)", "quantile", "count"])
+    found = covered("quantile by (g) (0.9, m)", (aggregation("m", [], accumulators=["kll"]), kept))
+    assert isinstance(found, Coverage)
+    assert found.aggregation.accumulators == ("le", "kll(k=400)", "quantile(alpha=0.05)", "quantile", "count")
+    assert (found.statistic.needs, str(found.statistic.bound)) == (("quantile",), "0.01 relative")
+    other = covered("quantile(0.9, m)", (aggregation("m", [], accumulators=["kll", "kll(k=400)"]),))
+    assert isinstance(other, Coverage)
+    assert other.statistic.needs == ("kll(k=400)",)
+    assert covered("stddev(m)", (replace(kept, accumulators=("kll",)),))[0].endswith("does not keep stddev")
+
+
+def test_an_accumulators_name_is_written_one_way_so_that_an_id_means_one_thing() -> None:
+    with pytest.raises(BadExpression, match=r"accumulator kll\(k=200\) is written kll"):
+        aggregation("m", accumulators=["kll(k=200)"])
 
 
 def test_an_unknown_accumulator_is_refused_by_name() -> None:
