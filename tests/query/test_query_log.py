@@ -206,7 +206,7 @@ def test_the_metrics_count_steps_by_tier_and_how_exact_they_are() -> None:
     metrics.count(replace(ANSWER, bound="0.01 relative; not sealed after 10:00:00 UTC"))
     metrics.count(Forwarded(200, "application/json", b"{}", TOLD))
     steps = {tier: registry.get_sample_value("asap_query_steps_total", {"tier": tier}) for tier in TIERS}
-    assert steps == {"summary": 6, "head": 6, "upstream": 5, "cache": 0}
+    assert steps == {"summary": 6, "head": 6, "upstream": 5}
     for bound, sealed in (("exact", "yes"), ("estimate", "no")):
         assert registry.get_sample_value("asap_query_answers_total", {"bound": bound, "sealed": sealed}) == 1
     for bound, sealed in (("exact", "no"), ("estimate", "yes")):
