@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from django.core.management.base import CommandError, CommandParser
 
+from asap_project.config.derived import own_url
 from asap_project.management.command import ConfigCommand
 
 _TIMEOUT_S = 130
@@ -32,7 +33,7 @@ class Command(ConfigCommand):
         parser.add_argument("--json", action="store_true", help="as the API gives it")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        url = options["url"] or self._address()
+        url = options["url"] or own_url(self.loaded.config)
         trusted = options["ca_file"] or self.loaded.config.security.tls.cert_file or None
         form, headers = _form(options), _headers(options["header"])
         body = _ask(f"{url.rstrip('/')}/api/v1/explain", form, headers, trusted)
@@ -43,12 +44,6 @@ class Command(ConfigCommand):
 
         for line in lines(body):
             self.stdout.write(line)
-
-    def _address(self) -> str:
-        engine = self.loaded.config.query_engine
-        host = "127.0.0.1" if engine.http_host in ("0.0.0.0", "::") else engine.http_host
-        scheme = "https" if self.loaded.config.security.tls.cert_file else "http"
-        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{engine.http_port}"
 
 
 def _form(options: dict[str, Any]) -> bytes:
