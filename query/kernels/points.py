@@ -117,6 +117,9 @@ def _read_time(text, at):
     negative = at < len(text) and text[at] == 45
     at += negative
     ms, digits, decimals = np.int64(0), 0, 0
+    if at + 1 < len(text) and text[at] == 48 and 48 <= text[at + 1] <= 57:
+        # in JSON no number begins so
+        return ms, np.int64(-1)
     while at < len(text) and 48 <= text[at] <= 57 and digits < 15:
         ms = ms * 10 + (np.int64(text[at]) - 48)
         digits += 1

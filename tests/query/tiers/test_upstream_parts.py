@@ -5,6 +5,8 @@ import http.server
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,6 +59,9 @@ class Asking:
     def read(self, text: str, steps: Steps = STEPS, **headers: str) -> Part:
         return self.parts.read(parse(text), steps, LOOKBACK_MS, budget(), headers)
 
+    def close(self) -> None:
+        self.upstream.close()
+
     def takes_parts(self) -> bool:
         return self.parts.takes_parts({}, budget())
 
@@ -71,7 +76,7 @@ def asking_with(server: Server) -> Iterator[Maker]:
 
         def make(*args: Any, **options: Any) -> Asking:
             asking = Asking(server.url, *args, **options)
-            made.callback(asking.upstream.close)
+            made.callback(asking.close)
             return asking
 
         yield make
@@ -308,3 +313,36 @@ def test_nobody_there_takes_no_parts() -> None:
     assert not asking.takes_parts()
     with pytest.raises(UpstreamDown, match="Connection refused"):
         asking.read("up")
+
+
+SCRAPING = """
+global: {scrape_interval: 1s, external_labels: {cluster: eu}}
+scrape_configs: [{job_name: itself, static_configs: [{targets: ["127.0.0.1:__PORT__"]}]}]
+"""
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("external", [{}, {"cluster": "eu"}])
+def test_a_real_prometheus_says_what_we_read(prometheus_binary: str, tmp_path: Path, external: dict[str, str]) -> None:
+    with (
+        running.prometheus(prometheus_binary, tmp_path, SCRAPING) as prometheus,
+        closing(Asking(prometheus.url, external=external)) as asking,
+    ):
+        query = '{__name__=~"go_.*|prometheus_.*"}'
+        running.poll_until(lambda: rows(asking.read("up", three_seconds_ago()).value), 30, "scrapes")
+        end_ms = SystemClock().now_ms() - 1001
+        steps = Steps(np.arange(end_ms - 20_000, end_ms, 137, dtype=np.int64), end_ms - 20_000, end_ms, 137)
+        asked = {"start": (end_ms - 20_000) / 1000, "end": int(steps.times[-1]) / 1000, "step": 0.137}
+        theirs = prometheus.get("/api/v1/query_range", query=query, **asked).json()["data"]["result"]
+        ours = rows(asking.read(query, steps).value)
+        assert len(ours) == len(theirs) > 100
+        for (labels, values), row in zip(ours, theirs, strict=True):
+            assert labels == {**row["metric"], **external}
+            points = {round(t * 1000): float(text) for t, text in row["values"]}
+            there = {t: v for t, v in zip(steps.times.tolist(), values, strict=True) if v is not None}
+            assert there == pytest.approx(points, rel=0, abs=0, nan_ok=True)
+
+
+def three_seconds_ago() -> Steps:
+    t_ms = SystemClock().now_ms() - 3000
+    return Steps(np.array([t_ms], np.int64), t_ms, t_ms)
