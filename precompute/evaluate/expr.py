@@ -179,15 +179,21 @@ class Negate:
 
 Expr = Number | String | Selector | Range | Subquery | Call | Aggregate | Binary | Negate
 
+_KINDS = (Number, String, Selector, Range, Subquery, Call, Aggregate, Binary, Negate)
+"""The same, which isinstance is quicker about."""
+
+_NAMES = {kind: tuple(part.name for part in fields(kind)) for kind in _KINDS}
+"""The fields of each; reflection would cost a small query a tenth of its time."""
+
 
 def children(expr: Expr) -> Iterator[Expr]:
     """The expressions directly inside `expr`."""
-    for part in fields(expr):
-        value = getattr(expr, part.name)
-        if isinstance(value, Expr):
+    for name in _NAMES[type(expr)]:
+        value = getattr(expr, name)
+        if isinstance(value, _KINDS):
             yield value
         elif isinstance(value, tuple):
-            yield from (v for v in value if isinstance(v, Expr))
+            yield from (v for v in value if isinstance(v, _KINDS))
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

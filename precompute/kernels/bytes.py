@@ -1,4 +1,4 @@
-"""Kernels over runs of bytes: unaligned loads, a seeded hash, equality, and a hash table from runs to ids."""
+"""Kernels over runs of bytes: loads and stores at any place, a seeded hash, equality, a hash table from runs to ids."""
 
 from typing import Any
 
@@ -30,6 +30,21 @@ def _loader(llvm_type: ir.Type, numba_type: Any) -> Any:
         return numba_type(buf, types.intp), codegen
 
     return load
+
+
+@intrinsic
+def store_u64(typingctx: Any, buf: Any, at: Any, word: Any) -> Any:
+    """`store_u64(buf u8[], at, word)` writes eight bytes, little-endian, at any alignment, unchecked."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        proxy: Any = cgutils.create_struct_proxy
+        array = proxy(signature.args[0])(context, builder, value=args[0])
+        address = builder.gep(array.data, [args[1]])
+        instruction = builder.store(args[2], builder.bitcast(address, ir.PointerType(ir.IntType(64))))
+        instruction.align = 1
+        return context.get_dummy_value()
+
+    return types.void(buf, types.intp, types.uint64), codegen
 
 
 load_u64 = _loader(ir.IntType(64), types.uint64)

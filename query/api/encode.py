@@ -10,7 +10,7 @@ from precompute.evaluate.order import label_order
 from precompute.evaluate.values import Frame, Matrix, Scalar, Text, Value, Vector
 from precompute.kernels.labels import distinct
 from precompute.runs import SymbolTable
-from precompute.samples import I32, I64, U8
+from precompute.samples import F64, I32, I64, U8
 from query.answers import Answer
 from query.api import json_kernels as kernel
 from query.numbers import plain
@@ -102,12 +102,11 @@ def _series(value: Vector, times: I64, before: bytes, between: bytes, after: byt
     for first in range(0, len(value), rows):
         tile = value.take(np.arange(first, min(first + rows, len(value))))
         points = np.ascontiguousarray(tile.values[tile.present])
-        numbers = np.frombuffer(orjson.dumps(points, option=orjson.OPT_SERIALIZE_NUMPY), np.uint8)
         codes = texts.codes[first : first + rows]
         fixed = len(tile) * (len(before) + len(between) + len(after) + 3)
         out = np.empty(fixed + texts.size(codes) + len(points) * kernel.POINT_BYTES, np.uint8)
         pieces = (*texts.names, *texts.values)
-        end = kernel.write_series(out, codes, pieces, times, points, tile.present, numbers, around, ranged)
+        end = kernel.write_series(out, codes, pieces, times, points, tile.present, numbers(points), around, ranged)
         tiles.append(out[:end].tobytes())
     return b",".join(tiles)
 
@@ -119,11 +118,12 @@ def _samples(value: Matrix) -> bytes:
     while first < len(value):
         last = max(first + 1, int(np.searchsorted(value.starts, value.starts[first] + _TILE_POINTS, "right")) - 1)
         tile = value.take(np.arange(first, last))
-        numbers = np.frombuffer(orjson.dumps(tile.values, option=orjson.OPT_SERIALIZE_NUMPY), np.uint8)
         codes = texts.codes[first:last]
         out = np.empty(32 * len(tile) + texts.size(codes) + len(tile.values) * kernel.POINT_BYTES, np.uint8)
         pieces = (*texts.names, *texts.values)
-        end = kernel.write_samples(out, codes, pieces, tile.starts, tile.t_ms, tile.values, numbers, around)
+        end = kernel.write_samples(
+            out, codes, pieces, tile.starts, tile.t_ms, tile.values, numbers(tile.values), around
+        )
         tiles.append(out[:end].tobytes())
         first = last
     return b",".join(tiles)
@@ -146,6 +146,12 @@ class _Texts:
         name_lengths, value_lengths = np.diff(self.names[1]), np.diff(self.values[1])
         held = codes >= 0
         return int((held * (name_lengths + 1)).sum() + value_lengths[codes[held]].sum())
+
+
+def numbers(points: F64) -> U8:
+    """The points as text, shortest that reads back the same, as the kernels take it."""
+    text = orjson.dumps(points, option=orjson.OPT_SERIALIZE_NUMPY)
+    return np.frombuffer(text[:-1] + kernel.AFTER_NUMBERS, np.uint8)
 
 
 def arena(pieces: Iterable[bytes]) -> tuple[U8, I64]:

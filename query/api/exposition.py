@@ -3,14 +3,13 @@
 import re
 
 import numpy as np
-import orjson
 
 from precompute.evaluate.order import label_order
 from precompute.evaluate.values import Frame
 from precompute.kernels.labels import distinct
 from precompute.labels import METRIC_NAME
 from precompute.samples import I32, I64, U8
-from query.api.encode import arena
+from query.api.encode import arena, numbers
 from query.kernels.exposition import ROW_BYTES, write_lines
 from query.series import Newest
 
@@ -69,9 +68,8 @@ class _Page:
     def lines(self, newest: Newest, first: int, last: int) -> bytes:
         metrics, codes = self._metrics[first:last], self._codes[first:last]
         values = np.ascontiguousarray(newest.values[first:last])
-        numbers = np.frombuffer(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY), np.uint8)
         out = np.empty(self._size(metrics, codes), np.uint8)
-        end = write_lines(out, metrics, codes, self._texts, newest.t_ms[first:last], values, numbers)
+        end = write_lines(out, metrics, codes, self._texts, newest.t_ms[first:last], values, numbers(values))
         return out[:end].tobytes()
 
     def _size(self, metrics: I32, codes: I32) -> int:

@@ -6,12 +6,22 @@ Each kernel writes at `at` in `out`, which the caller made large enough, and ret
 
 import numpy as np
 
-from precompute.kernels import kernel
+from precompute.kernels import inlined, kernel
+from precompute.kernels.bytes import load_u64, store_u64
 
 POINT_BYTES = 64
 """Room for `[timestamp,"value"],`: a time has up to 21 bytes, a value up to 33."""
 
+AFTER_NUMBERS = b"," + bytes(31)
+"""What stands behind a list of numbers instead of its bracket: each has a comma, and words may be read beyond it."""
+
 _QUOTE, _COMMA, _DOT, _MINUS, _ZERO = 34, 44, 46, 45, 48
+
+_CLOCK_BYTES = 24
+_EIGHT = np.uint64(8)
+_LOWS, _HIGHS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+_COMMAS, _EXPONENTS = np.uint64(_COMMA) * _LOWS, np.uint64(101) * _LOWS
+_PLACES = np.uint64(0x0001020304050607)
 
 
 @kernel
@@ -56,15 +66,43 @@ def write_time(out, at, t_ms):
     return at
 
 
+@inlined
+def _zeros(word):
+    """The high bit of each byte that is zero; above the lowest one there may be others."""
+    return (word - _LOWS) & ~word & _HIGHS
+
+
+@inlined
+def _lowest(marks):
+    """The byte that the lowest mark is in."""
+    return np.int64((((marks & (~marks + np.uint64(1))) >> np.uint64(7)) * _PLACES) >> np.uint64(56))
+
+
 @kernel
 def token_end(text, at):
-    """Where the exponent of the token at `at` in a JSON list of numbers begins (its end without one), and its end."""
+    """Where the exponent of the token at `at` in a list of numbers begins (its end without one), and its end.
+
+    Eight bytes at a time; the list ends as `AFTER_NUMBERS` says.
+    """
     mantissa = -1
-    while text[at] != _COMMA and text[at] != 93:
-        if text[at] == 101:
-            mantissa = at
-        at += 1
-    return at if mantissa < 0 else mantissa, at
+    while True:
+        word = load_u64(text, at)
+        ends = _zeros(word ^ _COMMAS)
+        exponents = _zeros(word ^ _EXPONENTS)
+        if mantissa < 0 and exponents:
+            mantissa = at + _lowest(exponents)
+        if ends:
+            end = at + _lowest(ends)
+            return end if mantissa < 0 or mantissa > end else mantissa, end
+        at += 8
+
+
+@inlined
+def _copy_words(out, at, bytes_, first, length):
+    """bytes_[first:first + length], and up to seven bytes more, which what is written next covers."""
+    for k in range(0, length, 8):
+        store_u64(out, at + k, load_u64(bytes_, first + k))
+    return at + length
 
 
 @kernel
@@ -80,7 +118,7 @@ def write_value(out, at, value, text, first, mantissa, last):
         if mantissa == last:
             # a fraction of zero is left out
             whole = last - first > 2 and text[last - 1] == _ZERO and text[last - 2] == _DOT
-            at = copy(out, at, text, first, last - 2 if whole else last)
+            at = _copy_words(out, at, text, first, (last - 2 if whole else last) - first)
         elif size < 1e-6 or size >= 1e21:
             at = _write_scientific(out, at, text, first, mantissa, last)
         else:
@@ -181,17 +219,16 @@ def write_metric(out, at, codes, texts):
 
 @kernel
 def _times(times):
-    """`[time,` of each step, one after another, and their offsets."""
-    out = np.empty(len(times) * 24, np.uint8)
-    offsets = np.zeros(len(times) + 1, np.int64)
-    at = 0
+    """`[time,` of each step, each at a multiple of `_CLOCK_BYTES`, and their lengths."""
+    out = np.empty(len(times) * _CLOCK_BYTES, np.uint8)
+    lengths = np.empty(len(times), np.int64)
     for step in range(len(times)):
-        out[at] = 91
-        at = write_time(out, at + 1, times[step])
-        out[at] = _COMMA
-        at += 1
-        offsets[step + 1] = at
-    return out, offsets
+        first = step * _CLOCK_BYTES
+        out[first] = 91
+        end = write_time(out, first + 1, times[step])
+        out[end] = _COMMA
+        lengths[step] = end + 1 - first
+    return out, lengths
 
 
 @kernel
@@ -200,7 +237,7 @@ def write_series(out, codes, texts, times, points, present, numbers, around, ran
 
     codes    int32[n, k], and texts, as in `write_metric`
     times    int64[s] ms; points float64[m]: the present values, row by row; present bool[n, s]
-    numbers  uint8[]: the points as a JSON list
+    numbers  uint8[]: the points as a JSON list, with `AFTER_NUMBERS` for its bracket
     around   uint8[] three times: what stands before metric, between it and the points, and after them
     ranged   whether a row's points are a list of pairs, or one pair
     """
@@ -208,7 +245,7 @@ def write_series(out, codes, texts, times, points, present, numbers, around, ran
     at = 0
     token = 1
     point = 0
-    clock, clock_offsets = _times(times)
+    clock, clock_lengths = _times(times)
     for row in range(len(codes)):
         if row:
             out[at] = _COMMA
@@ -223,7 +260,7 @@ def write_series(out, codes, texts, times, points, present, numbers, around, ran
                     out[at] = _COMMA
                     at += 1
                 first = False
-                at = copy(out, at, clock, clock_offsets[step], clock_offsets[step + 1])
+                at = _copy_words(out, at, clock, step * _CLOCK_BYTES, clock_lengths[step])
                 mantissa, end = token_end(numbers, token)
                 at = write_value(out, at, points[point], numbers, token, mantissa, end)
                 out[at] = 93

@@ -17,7 +17,7 @@ def write_lines(out, metrics, codes, texts, t_ms, values, numbers):
     codes    int32[n, k]: the row's label values, one column per label, -1 where it is absent; each row has one
     texts    four arenas, each bytes and offsets: heads and beginnings of lines per metric, `name=` per column,
              `"value"` per code
-    t_ms     int64[n]; values float64[n]; numbers uint8[]: the values as a JSON list
+    t_ms     int64[n]; values float64[n]; numbers uint8[]: the values as `encode.numbers` writes them
     """
     heads, begins, names, label_values = texts
     at = 0

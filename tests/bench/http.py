@@ -24,7 +24,7 @@ from tests.bench.data import METRIC, STEP_MS, Dataset
 from tests.bench.measure import OFF_GRID_MS, emptied
 from tests.bench.promql_data import COUNTER, LanguageDataset
 from tests.bench.run import SPREADS
-from tests.bench.systems import LATENESS_MS, System, systems
+from tests.bench.systems import ASAP_CONFIG, LATENESS_MS, Asap, System, systems
 from tests.bench.usage import cpu_s
 from tests.differential.outcomes import Asked, differences, of_json
 from tests.e2e.talking import seconds
@@ -126,7 +126,7 @@ def questions(data: LanguageDataset) -> list[Question]:
 
 def main(arguments: Sequence[str]) -> int:
     options = _options(arguments)
-    chosen = systems(options.systems.split(","))
+    chosen = [_uncached(system) for system in systems(options.systems.split(","))]
     if lacking := [text for system in chosen if (text := system.missing())]:
         print(f"bench: install first: {', '.join(lacking)}", file=sys.stderr)
         return 2
@@ -150,6 +150,12 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--systems", default=",".join(TITLES),
                         help="some of them; the report is then printed and not written")  # fmt: skip
     return parser.parse_args(arguments)
+
+
+def _uncached(system: System) -> System:
+    """ASAP without the cache of answers to range queries."""
+    uncached = {"query_engine": {**ASAP_CONFIG["query_engine"], "cache_bytes": 0}}
+    return Asap(uncached) if isinstance(system, Asap) else system
 
 
 def _outcome(system: System, data: LanguageDataset, bodies: Bodies, home: Path) -> Outcome:
