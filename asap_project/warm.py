@@ -31,7 +31,7 @@ from precompute.labels import canonical_bytes
 from precompute.metadata import MetricMetadata
 from precompute.node import Node, NodeSettings
 from precompute.sinks import DirectSink
-from precompute.sketches.registry import ACCUMULATORS
+from precompute.sketches.registry import kept_of_vectors
 from precompute.stores.memory import MemoryStore
 from query.answers import Answer, Forwarded
 from query.api.encode import answer
@@ -89,7 +89,7 @@ def _settings(folder: Path) -> NodeSettings:
 
 
 def _aggregations() -> tuple[Aggregation, ...]:
-    every = tuple(ACCUMULATORS)
+    every = kept_of_vectors()
     return tuple(
         Aggregation(parse(text), ("g",), without, every, _WIDTH_MS, 300_000, 3_600_000)
         for text, without in (("warm", False), ("warm", True), ("rate(warm[1m])", False))

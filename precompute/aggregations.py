@@ -26,7 +26,8 @@ from precompute.evaluate.functions import OF_ONE_SERIES
 from precompute.evaluate.grouping import grouping
 from precompute.evaluate.values import Frame
 from precompute.labels import METRIC_NAME
-from precompute.sketches.registry import ACCUMULATORS
+from precompute.sketches.base import Vectors
+from precompute.sketches.registry import accumulator
 from precompute.summaries import GroupKey
 
 _SEMANTICS = 1
@@ -123,15 +124,26 @@ def why_not_kept(expr: Expr) -> str:
 
 
 def _problem(expr: Expr, accumulators: tuple[str, ...]) -> str:
-    unknown = sorted(set(accumulators) - set(ACCUMULATORS))
-    if unknown:
-        return f"no accumulator {unknown[0]}; there are {', '.join(ACCUMULATORS)}"
+    for name in accumulators:
+        if why := _why_no_accumulator(name):
+            return why
     shifted = [s for s in selectors(expr) if s.offset_ms or s.at is not None]
     if shifted:
         return "offset and @ choose the pane that is read and are no part of an aggregation"
     if isinstance(expr, Range):
         return "a range vector; put a function over it"
     return why_not_kept(expr)
+
+
+def _why_no_accumulator(name: str) -> str:
+    """Why an aggregation of snapshots cannot keep this accumulator; empty if it can."""
+    try:
+        found = accumulator(name)
+    except ValueError as error:
+        return str(error)
+    if found.feeds is not Vectors:
+        return f"{name} is made from single samples, not from values at a pane's end"
+    return "" if found.name == name else f"accumulator {name} is written {found.name}"
 
 
 def _one_side_is_a_number(node: Binary) -> bool:

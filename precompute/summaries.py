@@ -18,7 +18,7 @@ from precompute.samples import I32, I64, U8, Bool
 from precompute.sketches.base import State, Vectors
 from precompute.sketches.columns import concat_columns, empty_columns, size_bytes, take_columns
 from precompute.sketches.exact import COUNT
-from precompute.sketches.registry import ACCUMULATORS
+from precompute.sketches.registry import accumulator
 
 GroupKey = tuple[str, ...] | tuple[tuple[str, str], ...]
 """Grouping `by`: the values of its labels in their order, "" for an absent one. Else: the (name, value) pairs."""
@@ -68,7 +68,7 @@ class Summary:
 
 def empty(accumulators: Sequence[str]) -> Summary:
     """A Summary of no panes."""
-    none, states = np.zeros(0, np.int64), {name: empty_columns(ACCUMULATORS[name].columns) for name in accumulators}
+    none, states = np.zeros(0, np.int64), {name: empty_columns(accumulator(name).columns) for name in accumulators}
     return Summary(none, np.zeros(1, np.int64), none.astype(np.int32), (), states, none, none, none.astype(np.uint8))
 
 
@@ -87,7 +87,7 @@ def build(
     """
     counts = COUNT.build(vectors)
     picks = np.flatnonzero(counts["n"])
-    built = {name: counts if name == "count" else ACCUMULATORS[name].build(vectors) for name in accumulators}
+    built = {name: counts if name == "count" else accumulator(name).build(vectors) for name in accumulators}
     states = _taken(built, picks)
     pane, group = np.divmod(picks, max(vectors.groups, 1))
     whole = Summary(
@@ -138,7 +138,7 @@ def pack(summaries: Sequence[Summary]) -> Summary:
         np.concatenate([[0], np.cumsum(np.concatenate([np.diff(s.row_off) for s in summaries]))]),
         np.concatenate(groups),
         keys,
-        {n: concat_columns(ACCUMULATORS[n].columns, [s.states[n] for s in summaries]) for n in summaries[0].states},
+        {n: concat_columns(accumulator(n).columns, [s.states[n] for s in summaries]) for n in summaries[0].states},
         np.concatenate([s.seen for s in summaries]),
         np.concatenate([s.plan for s in summaries]),
         np.concatenate([s.flags for s in summaries]),
@@ -175,11 +175,11 @@ def _merged(summary: Summary, kept: I64, into: I64, n_rows: int) -> dict[str, St
         picks[into] = kept
         return _taken(summary.states, picks)
     taken = summary.states if len(kept) == summary.rows else _taken(summary.states, kept)
-    return {name: ACCUMULATORS[name].merge(state, into, n_rows) for name, state in taken.items()}
+    return {name: accumulator(name).merge(state, into, n_rows) for name, state in taken.items()}
 
 
 def _taken(states: Mapping[str, State], rows: I64) -> dict[str, State]:
-    return {name: take_columns(ACCUMULATORS[name].columns, state, rows) for name, state in states.items()}
+    return {name: take_columns(accumulator(name).columns, state, rows) for name, state in states.items()}
 
 
 def _offsets(pane: I64, panes: int) -> I64:

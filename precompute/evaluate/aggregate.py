@@ -16,7 +16,7 @@ from precompute.kernels import joins
 from precompute.kernels.groups import group_means, group_quantiles
 from precompute.samples import F64, I32, Bool
 from precompute.sketches.base import Vectors
-from precompute.sketches.registry import ACCUMULATORS, STATISTICS
+from precompute.sketches.registry import STATISTICS, accumulator
 
 OPERATORS = frozenset((*STATISTICS, *CHOOSERS, "count_values"))
 EXPERIMENTAL = frozenset(("limitk", "limit_ratio"))
@@ -65,7 +65,7 @@ def _values(op: str, vector: Vector, group: I32, groups: int, parameter: F64 | N
         return _quantiles(vector, group, groups, parameter, at)
     statistic = STATISTICS[op]
     columns = Vectors(vector.values, vector.present, group, vector.shard, groups)
-    states = {name: ACCUMULATORS[name].build(columns) for name in statistic.needs}
+    states = {name: accumulator(name).build(columns) for name in statistic.needs}
     steps = vector.values.shape[1]
     values = statistic.estimate(states, 0.0).reshape(steps, groups).T
     covered = statistic.covered(states).reshape(steps, groups).T

@@ -74,6 +74,20 @@ def check_offsets(offsets: I64) -> None:
         raise BlobError("offsets do not begin at 0 or fall")
 
 
+def run_sums(flat: Array, offsets: I64) -> I64:
+    """Sum of each run of whole numbers; int64[rows]."""
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(flat, dtype=np.int64)])
+    return np.asarray(ends[offsets[1:]] - ends[offsets[:-1]])
+
+
+def runs_rise(flat: Array, offsets: I64) -> bool:
+    """Whether each run's items are strictly ascending; no NaN is."""
+    rises = np.concatenate([np.ones(1, np.bool_), flat[1:] > flat[:-1]])[: len(flat)]
+    starts = offsets[:-1]
+    rises[starts[starts < len(flat)]] = True
+    return bool(rises.all())
+
+
 def _picked_offsets(offsets: I64, picks: I64) -> I64:
     picked = np.zeros(len(picks) + 1, np.int64)
     np.cumsum(offsets[picks + 1] - offsets[picks], out=picked[1:])

@@ -7,14 +7,16 @@ any number in place of a NaN.
 All NaN are written as one NaN, so that equal states have equal bits.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from precompute.kernels import kernel
-from precompute.samples import F64, I32, I64, U8, Bool
-from precompute.sketches.base import Array, Column, State, Vectors
+from precompute.samples import F64, I32, I64, U8, U64, Bool
+from precompute.sketches.base import EXACT, Array, Bound, Column, State, Vectors
+from precompute.sketches.family import Family
 
 SAW_NAN, SAW_PLUS_INF, SAW_MINUS_INF = 1, 2, 4
 """Bits of the sum's column `saw`: what an infinite or NaN sum may come from, other than overflow."""
@@ -30,7 +32,15 @@ class Exact:
     """Columns as [groups, P] arrays."""
     merge_columns: Callable[..., tuple[Array, ...]]
     """(*columns, into, n_rows) -> columns"""
+    estimates: Mapping[str, Callable[[State], F64]]
+    """Statistics that it answers alone."""
     version: int = 1
+    feeds: ClassVar[type[Vectors]] = Vectors
+    seams: ClassVar[bool] = False
+
+    @property
+    def answers(self) -> Mapping[str, Bound]:
+        return dict.fromkeys(self.estimates, EXACT)
 
     def build(self, vectors: Vectors) -> State:
         built = self.build_columns(vectors)
@@ -39,6 +49,12 @@ class Exact:
     def merge(self, state: State, into: I32 | I64, n_rows: int) -> State:
         merged = self.merge_columns(*(state[c.name] for c in self.columns), into.astype(np.int64), n_rows)
         return {c.name: a for c, a in zip(self.columns, merged, strict=True)}
+
+    def estimate(self, state: State, statistic: str, parameter: float | F64 | U64 = 0.0) -> F64:
+        return self.estimates[statistic](state)
+
+    def check(self, state: State) -> None:
+        """Columns of one item per row always fit each other."""
 
 
 @kernel
@@ -171,30 +187,53 @@ def in_order(v: Vectors) -> tuple[F64, Bool, I32, I32, int]:
     return v.values, v.present, v.group, v.shard, v.groups
 
 
+def sum_of(state: State) -> F64:
+    """PromQL's sum: the compensation counts, except beside an infinity (where it is 0 here)."""
+    return np.asarray(state["sum"] + state["comp"])
+
+
 SUM = Exact(
     "sum",
     (Column("sum", "<f8"), Column("comp", "<f8"), Column("saw", "|u1")),
     lambda v: _build_sum(*in_order(v)),
     _merge_sum,
+    {"sum": sum_of},
 )
-COUNT = Exact("count", (Column("n", "<i8"),), lambda v: (_build_count(v.present, v.group, v.groups),), _merge_count)
+COUNT = Exact(
+    "count",
+    (Column("n", "<i8"),),
+    lambda v: (_build_count(v.present, v.group, v.groups),),
+    _merge_count,
+    {"count": lambda s: s["n"].astype(np.float64), "group": lambda s: np.ones(len(s["n"]))},
+)
 MIN = Exact(
     "min",
     (Column("min", "<f8"),),
     lambda v: (_build_lowest(v.values, v.present, v.group, v.groups, 1.0),),
     lambda values, into, n_rows: (_merge_lowest(values, into, n_rows, 1.0),),
+    {"min": lambda s: np.asarray(s["min"])},
 )
 MAX = Exact(
     "max",
     (Column("max", "<f8"),),
     lambda v: (_build_lowest(v.values, v.present, v.group, v.groups, -1.0),),
     lambda values, into, n_rows: (_merge_lowest(values, into, n_rows, -1.0),),
+    {"max": lambda s: np.asarray(s["max"])},
 )
 
 
-def sum_of(state: State) -> F64:
-    """PromQL's sum: the compensation counts, except beside an infinity (where it is 0 here)."""
-    return np.asarray(state["sum"] + state["comp"])
+def family(member: Exact, meaning: str) -> Family:
+    """The family of an accumulator without parameters, whose rows all have one size."""
+    row_bytes = sum(np.dtype(c.dtype).itemsize for c in member.columns)
+    return Family(member.name, meaning, lambda name: member, lambda accumulator, n: row_bytes)
+
+
+FAMILIES = (
+    family(SUM, "sum of the values, compensated"),
+    family(COUNT, "number of values"),
+    family(MIN, "smallest value"),
+    family(MAX, "largest value"),
+)
 
 
 def mean_of(sums: State, counts: State) -> F64:

@@ -8,15 +8,20 @@ itself, hence PromQL's interpolation between two of them to within alpha of the 
 -0.0 counts as 0.0. PromQL sorts NaN below all numbers, and so does this.
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from precompute.samples import F64, I32, I64
-from precompute.sketches.base import Array, Bound, Column, State, Vectors
+from precompute.errors import BlobError
+from precompute.samples import F64, I32, I64, U64
+from precompute.sketches.base import Accumulator, Array, Bound, Column, State, Vectors
+from precompute.sketches.columns import run_sums, runs_rise
+from precompute.sketches.family import Family, Parameter
 from precompute.sketches.log_index import LogIndex, log_index
-from precompute.sketches.log_kernels import build, by_target, estimate, merge
+from precompute.sketches.log_kernels import RAW_LIMIT, build, by_target, estimate, merge
 
 COLUMNS = (
     Column("n", "<i8"),
@@ -40,14 +45,16 @@ class LogBuckets:
     alpha: float = 0.01
     version: int = 1
     columns: tuple[Column, ...] = COLUMNS
+    feeds: ClassVar[type[Vectors]] = Vectors
+    seams: ClassVar[bool] = False
     index: LogIndex = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "index", log_index(self.alpha))
 
     @property
-    def bound(self) -> Bound:
-        return Bound("relative", self.alpha)
+    def answers(self) -> Mapping[str, Bound]:
+        return {"quantile": Bound("relative", self.alpha)}
 
     def build(self, vectors: Vectors) -> State:
         values = np.ascontiguousarray(vectors.values.T) + 0.0
@@ -63,18 +70,42 @@ class LogBuckets:
         arguments: tuple[Any, ...] = (*columns, raw, raw.view(np.int64), *sources, *self._tables())
         return _state(*merge(*arguments))
 
-    def estimate(self, state: State, phi: float | F64) -> F64:
-        """PromQL's quantile of each row; phi one for all or float64[rows]."""
-        phis = np.ascontiguousarray(np.broadcast_to(np.asarray(phi, np.float64), state["n"].shape))
+    def estimate(self, state: State, statistic: str, parameter: float | F64 | U64 = 0.0) -> F64:
+        phis = np.ascontiguousarray(np.broadcast_to(np.asarray(parameter, np.float64), state["n"].shape))
         columns = [state[c.name] for c in COLUMNS]
         arguments: tuple[Any, ...] = (*columns, phis, self.index.top, self.index.per_octave, self.index.middle)
         return np.asarray(estimate(*arguments))
+
+    def check(self, state: State) -> None:
+        n, key, key_off, top = state["n"], state["key"], state["key_off"], self.index.top
+        raw = np.where(n <= RAW_LIMIT, n, 0)
+        counted = (np.diff(state["raw_off"]) == raw) & (run_sums(state["hits"], key_off) == n - raw)
+        inside = not len(key) or -top - 2 <= key.min() <= key.max() <= top + 1
+        if not (counted.all() and inside and runs_rise(key, key_off)):
+            raise BlobError(f"columns of {self.name} do not fit each other")
 
     def _tables(self) -> tuple[int, int, I64, I64]:
         return self.index.top, self.index.per_octave, self.index.guess, self.index.edge
 
 
 QUANTILE = LogBuckets()
+
+
+def _row_bytes(found: Accumulator[Any], n: int) -> float:
+    """At 8 bytes a bucket, of values that lie within six decades."""
+    decades = 6 * math.log(10) / (2 * found.answers["quantile"].size)
+    return 40 + 8 * (n if n <= RAW_LIMIT else min(n, math.ceil(decades)))
+
+
+FAMILY = Family(
+    "quantile",
+    "log buckets",
+    LogBuckets,
+    _row_bytes,
+    (Parameter("alpha", 0.01, 0.001, 0.1, "bound, as a share of the value"),),
+    lambda error: {"alpha": min(error, 0.1)},
+    few=RAW_LIMIT,
+)
 
 
 def _state(*columns: Array) -> State:

@@ -10,7 +10,7 @@ import numpy as np
 from precompute.kernels import kernel
 from precompute.samples import F64, I32, I64, Bool
 from precompute.sketches.base import Column, State
-from precompute.sketches.exact import Exact, in_order
+from precompute.sketches.exact import Exact, family, in_order
 
 
 @kernel
@@ -73,14 +73,6 @@ def _merge_moments(n: I64, mean: F64, m2: F64, into: I64, n_rows: int) -> tuple[
     return n_out, mean_out, m2_out
 
 
-STDDEV = Exact(
-    "stddev",
-    (Column("n", "<i8"), Column("mean", "<f8"), Column("m2", "<f8")),
-    lambda v: _build_moments(*in_order(v)),
-    _merge_moments,
-)
-
-
 def variance_of(state: State) -> F64:
     """PromQL's stdvar: of the population; NaN where a value is not finite."""
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -90,3 +82,13 @@ def variance_of(state: State) -> F64:
 def variance_covered(state: State) -> Bool:
     """False where squares of finite values overflowed."""
     return np.asarray(~np.isinf(state["m2"]))
+
+
+STDDEV = Exact(
+    "stddev",
+    (Column("n", "<i8"), Column("mean", "<f8"), Column("m2", "<f8")),
+    lambda v: _build_moments(*in_order(v)),
+    _merge_moments,
+    {"stdvar": variance_of, "stddev": lambda s: np.sqrt(variance_of(s))},
+)
+FAMILY = family(STDDEV, "number, mean and squared distances from it")

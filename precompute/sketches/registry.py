@@ -1,37 +1,86 @@
 """Which accumulators there are, and which statistics they answer. Planner, explain and docs read this table.
 
-A new accumulator is one file, one line in ACCUMULATORS, its statistics here, and one line in the contract test.
+A new sketch is one file with its Family, one line in FAMILIES, and one line in the contract suite
+(docs/add-a-sketch.md).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
+from typing import Any, get_args
 
 import numpy as np
 
 from precompute.samples import F64, Bool
-from precompute.sketches.base import EXACT, Accumulator, Bound, State
+from precompute.sketches import exact, log_buckets, moments
+from precompute.sketches.base import EXACT, Accumulator, Bound, BoundKind, State, Vectors
 from precompute.sketches.columns import row_count
-from precompute.sketches.exact import COUNT, MAX, MIN, SUM, mean_covered, mean_of, sum_of
-from precompute.sketches.log_buckets import QUANTILE
-from precompute.sketches.moments import STDDEV, variance_covered, variance_of
+from precompute.sketches.exact import mean_covered, mean_of
+from precompute.sketches.family import Family, split_name
+from precompute.sketches.moments import variance_covered
+
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        family.name: family
+        for family in (
+            *exact.FAMILIES,
+            moments.FAMILY,
+            log_buckets.FAMILY,
+        )
+    }
+)
 
 States = Mapping[str, State]
 """State by accumulator name, all with the same rows."""
 
-ACCUMULATORS: Mapping[str, Accumulator] = MappingProxyType(
-    {a.name: a for a in (SUM, COUNT, MIN, MAX, STDDEV, QUANTILE)}
-)
+
+@lru_cache(maxsize=256)
+def accumulator(name: str) -> Accumulator[Any]:
+    """The accumulator of a name. Raises ValueError, with the remedy, for what is none."""
+    family, text = split_name(name, FAMILIES)
+    values = family.read(text)
+    return family.make(family.named(values), **values)
+
+
+def canonical(name: str) -> str:
+    """The one name of an accumulator that may be written in several ways. Raises ValueError as `accumulator` does."""
+    return accumulator(name).name
+
+
+def family_of(name: str) -> Family:
+    """The family of an accumulator's name. Raises ValueError as `accumulator` does."""
+    return split_name(name, FAMILIES)[0]
+
+
+def fitted(family: Family, accuracy_sla: float) -> str:
+    """Name of the family's member whose error is at most 1 - accuracy_sla. Raises ValueError if there is none."""
+    error = 1 - accuracy_sla
+    if not 0 < error < 1:
+        raise ValueError(f"accuracy_sla should be above 0 and below 1, not {accuracy_sla:g}")
+    values = dict(family.fit(error)) if family.fit else {}
+    for p in family.parameters:
+        if p.name in values:
+            values[p.name] = p.read(p.text(values[p.name]))
+    found = accumulator(family.named(values))
+    if any(bound.kind == "bucket" or bound.size > error for bound in found.answers.values()):
+        raise ValueError(f"{family.name} cannot promise an error of {error:g}")
+    return found.name
+
+
+def kept_of_vectors() -> tuple[str, ...]:
+    """Names, with default parameters, of all that an aggregation of snapshots can keep."""
+    return tuple(name for name in FAMILIES if accumulator(name).feeds is Vectors)
 
 
 def _everywhere(states: States) -> Bool:
     name, state = next(iter(states.items()))
-    return np.ones(row_count(ACCUMULATORS[name].columns, state), np.bool_)
+    return np.ones(row_count(accumulator(name).columns, state), np.bool_)
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """One of PromQL's aggregation operators, as accumulators answer it."""
+    """One of PromQL's aggregation operators, as one or more accumulators answer it together."""
 
     name: str
     needs: tuple[str, ...]
@@ -43,31 +92,51 @@ class Statistic:
     """Rows whose estimate holds the bound; bool[rows]. The others are answered by another tier."""
 
 
+def _alone(name: str, kept: str, covered: Callable[[State], Bool] | None = None) -> Statistic:
+    """The statistic as one accumulator answers it by itself."""
+    found = accumulator(kept)
+
+    def estimate(states: States, parameter: float | F64) -> F64:
+        return found.estimate(states[kept], name, parameter)
+
+    if covered is None:
+        return Statistic(name, (kept,), estimate, found.answers[name])
+    return Statistic(name, (kept,), estimate, found.answers[name], lambda states: covered(states[kept]))
+
+
 _ALL = (
-    Statistic("sum", ("sum",), lambda s, _: sum_of(s["sum"])),
-    Statistic("count", ("count",), lambda s, _: s["count"]["n"].astype(np.float64)),
-    Statistic("group", ("count",), lambda s, _: np.ones(len(s["count"]["n"]))),
-    Statistic("min", ("min",), lambda s, _: np.asarray(s["min"]["min"])),
-    Statistic("max", ("max",), lambda s, _: np.asarray(s["max"]["max"])),
+    _alone("sum", "sum"),
+    _alone("count", "count"),
+    _alone("group", "count"),
+    _alone("min", "min"),
+    _alone("max", "max"),
     Statistic(
         "avg",
         ("sum", "count"),
         lambda s, _: mean_of(s["sum"], s["count"]),
         covered=lambda s: mean_covered(s["sum"]),
     ),
-    Statistic(
-        "stdvar",
-        ("stddev",),
-        lambda s, _: variance_of(s["stddev"]),
-        covered=lambda s: variance_covered(s["stddev"]),
-    ),
-    Statistic(
-        "stddev",
-        ("stddev",),
-        lambda s, _: np.sqrt(variance_of(s["stddev"])),
-        covered=lambda s: variance_covered(s["stddev"]),
-    ),
-    Statistic("quantile", ("quantile",), lambda s, phi: QUANTILE.estimate(s["quantile"], phi), bound=QUANTILE.bound),
+    _alone("stdvar", "stddev", variance_covered),
+    _alone("stddev", "stddev", variance_covered),
+    _alone("quantile", "quantile"),
 )
 
 STATISTICS: Mapping[str, Statistic] = MappingProxyType({s.name: s for s in _ALL})
+"""PromQL's operators that summaries can answer, each from the accumulators that are first choice for it."""
+
+
+def best(statistic: str, kept: Iterable[str]) -> Statistic | None:
+    """How accumulators that are kept answer one of STATISTICS with the best bound; None if they do not."""
+    first, kept = STATISTICS[statistic], tuple(kept)
+    ways = [first] if set(first.needs) <= set(kept) else []
+    ways += [_alone(statistic, name) for name in kept if name not in first.needs and _may_answer(statistic, name)]
+    return min(ways, key=_looseness) if ways else None
+
+
+def _may_answer(statistic: str, name: str) -> bool:
+    found = accumulator(name)
+    return found.feeds is Vectors and statistic in found.answers
+
+
+def _looseness(way: Statistic) -> tuple[int, bool, float]:
+    return get_args(BoundKind).index(way.bound.kind), way.bound.confidence < 1, way.bound.size

@@ -20,7 +20,7 @@ from precompute.errors import BlobError
 from precompute.samples import U8
 from precompute.sketches.base import Array, State
 from precompute.sketches.columns import check_columns, check_offsets
-from precompute.sketches.registry import ACCUMULATORS
+from precompute.sketches.registry import accumulator
 from precompute.summaries import GroupKey, Summary
 
 VERSION = 1
@@ -38,7 +38,7 @@ def to_bytes(summary: Summary) -> bytes:
     header = orjson.dumps(
         {
             "keys": summary.keys,
-            "accumulators": {name: ACCUMULATORS[name].version for name in summary.states},
+            "accumulators": {name: accumulator(name).version for name in summary.states},
             "columns": [[name, a.dtype.str, len(a)] for name, a in columns.items()],
         }
     )
@@ -70,7 +70,7 @@ def from_bytes(blob: bytes) -> Summary:
 def _columns(summary: Summary) -> dict[str, Array]:
     columns: dict[str, Array] = {name: getattr(summary, name) for name in OWN}
     for name, state in summary.states.items():
-        columns |= {f"{name}/{c.name}": state[c.name] for c in ACCUMULATORS[name].columns}
+        columns |= {f"{name}/{c.name}": state[c.name] for c in accumulator(name).columns}
     return columns
 
 
@@ -137,11 +137,14 @@ def _key(key: list[Any]) -> GroupKey:
 
 
 def _state(name: str, version: int, columns: dict[str, Array]) -> State:
-    accumulator = ACCUMULATORS.get(name)
-    if accumulator is None or accumulator.version != version:
+    try:
+        found = accumulator(name)
+    except ValueError as e:
+        raise BlobError(f"accumulator {name} is not known here: {e}") from e
+    if found.version != version:
         raise BlobError(f"accumulator {name} of version {version} is not known here")
     try:
-        return {c.name: columns.pop(f"{name}/{c.name}") for c in accumulator.columns}
+        return {c.name: columns.pop(f"{name}/{c.name}") for c in found.columns}
     except KeyError as e:
         raise BlobError(f"a summary lacks column {e}") from e
 
@@ -157,4 +160,5 @@ def _check(summary: Summary) -> None:
     if rows and not 0 <= summary.group.min() <= summary.group.max() < len(summary.keys):
         raise BlobError("a summary's groups have no keys")
     for name, state in summary.states.items():
-        check_columns(ACCUMULATORS[name].columns, state, rows)
+        check_columns(accumulator(name).columns, state, rows)
+        accumulator(name).check(state)

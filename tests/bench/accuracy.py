@@ -52,7 +52,7 @@ def quantile_errors(values: F64, parts: int) -> tuple[list[float], int]:
     ordered = np.sort(values)
     errors = []
     for phi in PHIS:
-        estimated = float(QUANTILE.estimate(whole, phi)[0])
+        estimated = float(QUANTILE.estimate(whole, "quantile", phi)[0])
         exact = quantile_sorted(phi, ordered, len(ordered))
         lower = math.floor(phi * (len(ordered) - 1))
         size = max(abs(ordered[lower]), abs(ordered[min(lower + 1, len(ordered) - 1)]))

@@ -1,5 +1,7 @@
 """What every accumulator promises (precompute/sketches/base.py)."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,18 +10,18 @@ from hypothesis import strategies as st
 from precompute.samples import I64
 from precompute.sketches.base import Accumulator, State, Vectors, one_pane
 from precompute.sketches.columns import check_columns, concat_columns, empty_columns, size_bytes, take_columns
-from precompute.sketches.registry import ACCUMULATORS, STATISTICS
+from precompute.sketches.registry import FAMILIES, STATISTICS, accumulator, kept_of_vectors
 from tests.precompute.sketches.made import drawn, of_shard, same_bits, vectors
 
 ORDER_FREE = ("count", "min", "max", "quantile")
 
-each = pytest.mark.parametrize("name", sorted(ACCUMULATORS))
+each = pytest.mark.parametrize("name", sorted(kept_of_vectors()))
 order_free = pytest.mark.parametrize("name", ORDER_FREE)
 
 
-def of_shards(accumulator: Accumulator, whole: Vectors, shards: list[int]) -> State:
+def of_shards(kept: Accumulator[Any], whole: Vectors, shards: list[int]) -> State:
     """The states of these shards, rows one after another."""
-    return concat_columns(accumulator.columns, [accumulator.build(of_shard(whole, shard)) for shard in shards])
+    return concat_columns(kept.columns, [kept.build(of_shard(whole, shard)) for shard in shards])
 
 
 def onto_each_other(parts: int, rows: int) -> I64:
@@ -30,21 +32,21 @@ def onto_each_other(parts: int, rows: int) -> I64:
 @drawn
 @given(whole=vectors())
 def test_shards_merged_in_order_are_the_whole_to_the_bit(name: str, whole: Vectors) -> None:
-    accumulator = ACCUMULATORS[name]
-    merged = accumulator.merge(of_shards(accumulator, whole, [0, 1, 2, 3]), onto_each_other(4, whole.rows), whole.rows)
-    assert same_bits(merged, accumulator.build(whole))
+    kept = accumulator(name)
+    merged = kept.merge(of_shards(kept, whole, [0, 1, 2, 3]), onto_each_other(4, whole.rows), whole.rows)
+    assert same_bits(merged, kept.build(whole))
 
 
 @each
 @drawn
 @given(whole=vectors())
 def test_panes_built_together_are_the_panes_built_alone(name: str, whole: Vectors) -> None:
-    accumulator = ACCUMULATORS[name]
+    kept = accumulator(name)
     alone = [
-        accumulator.build(Vectors(whole.values[:, [p]], whole.present[:, [p]], whole.group, whole.shard, whole.groups))
+        kept.build(Vectors(whole.values[:, [p]], whole.present[:, [p]], whole.group, whole.shard, whole.groups))
         for p in range(whole.panes)
     ]
-    assert same_bits(concat_columns(accumulator.columns, alone), accumulator.build(whole))
+    assert same_bits(concat_columns(kept.columns, alone), kept.build(whole))
 
 
 @order_free
@@ -53,39 +55,39 @@ def test_panes_built_together_are_the_panes_built_alone(name: str, whole: Vector
 def test_any_order_and_any_grouping_of_parts_gives_the_same_bits(
     name: str, whole: Vectors, shards: list[int], cut: int
 ) -> None:
-    accumulator = ACCUMULATORS[name]
+    kept = accumulator(name)
     halves = [
-        accumulator.merge(of_shards(accumulator, whole, part), onto_each_other(len(part), whole.rows), whole.rows)
+        kept.merge(of_shards(kept, whole, part), onto_each_other(len(part), whole.rows), whole.rows)
         for part in (shards[:cut], shards[cut:])
     ]
-    merged = accumulator.merge(concat_columns(accumulator.columns, halves), onto_each_other(2, whole.rows), whole.rows)
-    assert same_bits(merged, accumulator.build(whole))
+    merged = kept.merge(concat_columns(kept.columns, halves), onto_each_other(2, whole.rows), whole.rows)
+    assert same_bits(merged, kept.build(whole))
 
 
 @each
 @drawn
 @given(whole=vectors(), seed=st.integers(0, 2**32 - 1))
 def test_merging_rows_is_merging_them_one_by_one_in_their_order(name: str, whole: Vectors, seed: int) -> None:
-    accumulator, state = ACCUMULATORS[name], ACCUMULATORS[name].build(whole)
+    kept, state = accumulator(name), accumulator(name).build(whole)
     into = np.random.default_rng(seed).integers(0, 2, whole.rows)
-    stepwise = accumulator.merge(empty_columns(accumulator.columns), np.zeros(0, np.int64), 2)
+    stepwise = kept.merge(empty_columns(kept.columns), np.zeros(0, np.int64), 2)
     for row in range(whole.rows):
         both = concat_columns(
-            accumulator.columns, [stepwise, take_columns(accumulator.columns, state, np.array([row]))]
+            kept.columns, [stepwise, take_columns(kept.columns, state, np.array([row]))]
         )
-        stepwise = accumulator.merge(both, np.array([0, 1, into[row]]), 2)
-    assert same_bits(accumulator.merge(state, into, 2), stepwise)
+        stepwise = kept.merge(both, np.array([0, 1, into[row]]), 2)
+    assert same_bits(kept.merge(state, into, 2), stepwise)
 
 
 @each
 @drawn
 @given(whole=vectors())
 def test_an_empty_row_changes_nothing_whichever_side_it_is_merged_from(name: str, whole: Vectors) -> None:
-    accumulator, state = ACCUMULATORS[name], ACCUMULATORS[name].build(whole)
-    nothing = accumulator.merge(empty_columns(accumulator.columns), np.zeros(0, np.int64), whole.rows)
+    kept, state = accumulator(name), accumulator(name).build(whole)
+    nothing = kept.merge(empty_columns(kept.columns), np.zeros(0, np.int64), whole.rows)
     for both in ([state, nothing], [nothing, state]):
-        merged = accumulator.merge(
-            concat_columns(accumulator.columns, both), onto_each_other(2, whole.rows), whole.rows
+        merged = kept.merge(
+            concat_columns(kept.columns, both), onto_each_other(2, whole.rows), whole.rows
         )
         assert same_bits(merged, state)
 
@@ -94,7 +96,7 @@ def test_an_empty_row_changes_nothing_whichever_side_it_is_merged_from(name: str
 @drawn
 @given(whole=vectors())
 def test_taking_rows_apart_and_putting_them_together_changes_nothing(name: str, whole: Vectors) -> None:
-    columns, state = ACCUMULATORS[name].columns, ACCUMULATORS[name].build(whole)
+    columns, state = accumulator(name).columns, accumulator(name).build(whole)
     singles = [take_columns(columns, state, np.array([row])) for row in range(whole.rows)]
     assert same_bits(concat_columns(columns, singles), state)
 
@@ -103,8 +105,8 @@ def test_taking_rows_apart_and_putting_them_together_changes_nothing(name: str, 
 @drawn
 @given(whole=vectors())
 def test_the_columns_are_those_declared(name: str, whole: Vectors) -> None:
-    state = ACCUMULATORS[name].build(whole)
-    check_columns(ACCUMULATORS[name].columns, state, whole.rows)
+    state = accumulator(name).build(whole)
+    check_columns(accumulator(name).columns, state, whole.rows)
     assert size_bytes(state) == sum(a.nbytes for a in state.values())
 
 
@@ -112,22 +114,22 @@ def test_the_columns_are_those_declared(name: str, whole: Vectors) -> None:
 @drawn
 @given(whole=vectors())
 def test_no_operation_changes_its_arguments(name: str, whole: Vectors) -> None:
-    accumulator = ACCUMULATORS[name]
-    state = accumulator.build(whole)
+    kept = accumulator(name)
+    state = kept.build(whole)
     before = {column: a.copy() for column, a in state.items()}
     values = whole.values.copy()
-    accumulator.build(whole)
-    accumulator.merge(state, np.zeros(whole.rows, np.int64), 1)
+    kept.build(whole)
+    kept.merge(state, np.zeros(whole.rows, np.int64), 1)
     assert same_bits(state, before)
     assert whole.values.tobytes() == values.tobytes()
 
 
 @each
 def test_no_series_at_all_gives_empty_rows(name: str) -> None:
-    accumulator = ACCUMULATORS[name]
+    kept = accumulator(name)
     none = one_pane(np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int32), 2)
-    nothing = accumulator.merge(empty_columns(accumulator.columns), np.zeros(0, np.int64), 2)
-    assert same_bits(accumulator.build(none), nothing)
+    nothing = kept.merge(empty_columns(kept.columns), np.zeros(0, np.int64), 2)
+    assert same_bits(kept.build(none), nothing)
 
 
 @pytest.mark.parametrize("statistic", sorted(STATISTICS))
@@ -137,7 +139,7 @@ def test_a_million_equal_values_are_answered_exactly_but_for_sums(statistic: str
     shard = np.sort(np.random.default_rng(1).integers(0, 16, n)).astype(np.int32)
     whole = one_pane(np.full(n, value), np.zeros(n, np.int32), shard, 1)
     answer = STATISTICS[statistic]
-    states = {name: ACCUMULATORS[name].build(whole) for name in answer.needs}
+    states = {name: accumulator(name).build(whole) for name in answer.needs}
     right = {"sum": value * n, "count": n, "group": 1.0, "stddev": 0.0, "stdvar": 0.0}.get(statistic, value)
     if answer.covered(states)[0]:
         assert answer.estimate(states, 1.0)[0] == right
@@ -147,6 +149,6 @@ def test_a_million_equal_values_are_answered_exactly_but_for_sums(statistic: str
 
 
 def test_every_statistic_reads_accumulators_that_exist() -> None:
-    assert all(set(s.needs) <= ACCUMULATORS.keys() for s in STATISTICS.values())
+    assert all(set(s.needs) <= FAMILIES.keys() for s in STATISTICS.values())
     assert {s.bound.kind for s in STATISTICS.values()} == {"exact", "relative"}
-    assert all(a.name == name and a.version >= 1 for name, a in ACCUMULATORS.items())
+    assert all(accumulator(name).name == name and accumulator(name).version >= 1 for name in FAMILIES)

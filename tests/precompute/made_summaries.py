@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from precompute.sketches.base import Vectors
-from precompute.sketches.registry import ACCUMULATORS
+from precompute.sketches.registry import kept_of_vectors
 from precompute.summaries import GroupKey, Summary, build
 from tests.precompute.sketches.made import same_bits
 
 WIDTH_MS = 15_000
-ALL = tuple(sorted(ACCUMULATORS))
+ALL = tuple(sorted(kept_of_vectors()))
 
 
 def ends(first: int, last: int) -> list[int]:

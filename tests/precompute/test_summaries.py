@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from precompute.errors import BlobError
 from precompute.sketches.base import one_pane
 from precompute.sketches.columns import take_columns
-from precompute.sketches.registry import ACCUMULATORS, STATISTICS
+from precompute.sketches.registry import STATISTICS, accumulator
 from precompute.stores import blob
 from precompute.stores.blob import from_bytes, to_bytes
 from precompute.summaries import FAILED, HOLE, Summary, between, build, empty, only, pack, regroup, select
@@ -115,7 +115,7 @@ def test_renaming_and_filtering_groups_changes_no_bit_of_those_kept(keep: list[b
     renamed = regroup(s, there, [(str(i),) for i in range(4)])
     for old, new in enumerate(there):
         for name, state in s.states.items():
-            columns = ACCUMULATORS[name].columns
+            columns = accumulator(name).columns
             before = take_columns(columns, state, np.flatnonzero(s.group == old))
             after = take_columns(columns, renamed.states[name], np.flatnonzero(renamed.group == new))
             assert new < 0 or same_bits(before, after)
@@ -131,7 +131,7 @@ def test_accumulators_that_are_not_read_can_be_left_out() -> None:
 
 def test_regrouping_folds_groups_in_order_of_their_keys() -> None:
     s = summary(ends(1, 1), keys=[("a",), ("b",), ("c",)], accumulators=["sum"], series=90)
-    state, one = s.states["sum"], ACCUMULATORS["sum"]
+    state, one = s.states["sum"], accumulator("sum")
     by_hand = one.merge(state, np.zeros(3, np.int64), 1)
     assert same_bits(regroup(s, np.zeros(3, np.int32), [("all",)]).states["sum"], by_hand)
 

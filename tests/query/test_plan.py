@@ -3,7 +3,7 @@
 import pytest
 
 from precompute.aggregations import Aggregation
-from precompute.sketches.registry import ACCUMULATORS
+from precompute.sketches.registry import kept_of_vectors
 from query.plan import Plan, plan
 from query.promql.parse import parse
 from tests.precompute.made_node import LOOKBACK_MS, aggregation
@@ -63,7 +63,7 @@ def test_what_is_covered_is_listed_though_the_rest_is_not() -> None:
     assert len(found.reasons) == len(KEPT)
 
 
-RATES = Aggregation(parse("rate(x_total[5m])"), ("job",), False, tuple(ACCUMULATORS), 15_000, 300_000, 3_600_000)
+RATES = Aggregation(parse("rate(x_total[5m])"), ("job",), False, kept_of_vectors(), 15_000, 300_000, 3_600_000)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from precompute.samples import F64
 from precompute.sketches.base import Vectors, one_pane
-from precompute.sketches.registry import ACCUMULATORS, STATISTICS
+from precompute.sketches.registry import STATISTICS, accumulator
 from tests.precompute.sketches.made import close, drawn, of_row, vectors
 
 INF, NAN = math.inf, math.nan
@@ -17,12 +17,12 @@ INF, NAN = math.inf, math.nan
 
 def answer(statistic: str, whole: Vectors) -> F64:
     wanted = STATISTICS[statistic]
-    return wanted.estimate({name: ACCUMULATORS[name].build(whole) for name in wanted.needs}, NAN)
+    return wanted.estimate({name: accumulator(name).build(whole) for name in wanted.needs}, NAN)
 
 
 def covered(statistic: str, whole: Vectors) -> list[bool]:
     wanted = STATISTICS[statistic]
-    return wanted.covered({name: ACCUMULATORS[name].build(whole) for name in wanted.needs}).tolist()
+    return wanted.covered({name: accumulator(name).build(whole) for name in wanted.needs}).tolist()
 
 
 def group_of(values: list[float], shards: int = 1) -> Vectors:
@@ -42,7 +42,7 @@ def test_a_sum_is_within_1e_12_of_the_sum_of_magnitudes(whole: Vectors) -> None:
 @drawn
 @given(whole=vectors(odd=False))
 def test_a_variance_is_within_1e_12_of_the_sum_of_squares(whole: Vectors) -> None:
-    for row, m2 in enumerate(ACCUMULATORS["stddev"].build(whole)["m2"]):
+    for row, m2 in enumerate(accumulator("stddev").build(whole)["m2"]):
         values = of_row(whole, row)
         mean = math.fsum(values) / max(len(values), 1)
         assert abs(m2 - math.fsum((values - mean) ** 2)) <= 1e-12 * math.fsum(values**2)
@@ -130,5 +130,5 @@ def test_a_deviation_is_that_of_the_population() -> None:
 @given(st.lists(st.sampled_from([0.0, -0.0, NAN, -NAN]), min_size=1, max_size=6))
 def test_zeros_and_nans_of_either_sign_give_the_same_bits_in_any_order(values: list[float]) -> None:
     for name in ("min", "max"):
-        there, back = (ACCUMULATORS[name].build(group_of(order))[name].tobytes() for order in (values, values[::-1]))
+        there, back = (accumulator(name).build(group_of(order))[name].tobytes() for order in (values, values[::-1]))
         assert there == back

@@ -23,7 +23,7 @@ def sketch(values: F64) -> State:
 
 
 def assert_holds(state: State, row: int, phi: float, values: F64) -> None:
-    estimate = float(QUANTILE.estimate(state, phi)[row])
+    estimate = float(QUANTILE.estimate(state, "quantile", phi)[row])
     right, magnitude = quantile(phi, values.tolist())
     alpha = QUANTILE.alpha if len(values) > RAW_LIMIT else 0.0
     assert close(estimate, right, alpha * magnitude), f"phi {phi} of {len(values)} values: {estimate}, not {right}"
@@ -59,17 +59,17 @@ def test_an_infinity_beside_the_rank_makes_nan_as_in_promql(n: int) -> None:
     values = np.r_[np.full(n - 1, 5.0), np.inf]
     for phi in ((n - 2) / (n - 1), (n - 1.5) / (n - 1), 0.0, 1.0):
         right, _ = quantile(phi, values.tolist())
-        assert close(QUANTILE.estimate(sketch(values), phi)[0], right, 0)
-    assert math.isnan(QUANTILE.estimate(sketch(np.full(n, np.inf)), 0.0)[0])
+        assert close(QUANTILE.estimate(sketch(values), "quantile", phi)[0], right, 0)
+    assert math.isnan(QUANTILE.estimate(sketch(np.full(n, np.inf)), "quantile", 0.0)[0])
 
 
 @pytest.mark.parametrize("n", [65, 1000])
 def test_the_smallest_and_the_largest_value_are_exact(n: int) -> None:
     values = np.random.default_rng(n).normal(0, 1, n)
     state = sketch(np.r_[values, np.nan])
-    assert QUANTILE.estimate(sketch(values), 0.0)[0] == values.min()
-    assert QUANTILE.estimate(state, 1.0)[0] == values.max()
-    assert QUANTILE.estimate(state, 1 / n)[0] == pytest.approx(values.min(), rel=1e-9)
+    assert QUANTILE.estimate(sketch(values), "quantile", 0.0)[0] == values.min()
+    assert QUANTILE.estimate(state, "quantile", 1.0)[0] == values.max()
+    assert QUANTILE.estimate(state, "quantile", 1 / n)[0] == pytest.approx(values.min(), rel=1e-9)
 
 
 def test_a_row_is_raw_up_to_the_limit_and_buckets_beyond() -> None:
@@ -87,7 +87,7 @@ def test_raw_rows_become_buckets_when_their_sum_passes_the_limit() -> None:
 
 def test_each_row_may_have_a_phi_of_its_own() -> None:
     state = concat_columns(COLUMNS, [sketch(np.arange(100.0)), sketch(np.arange(5.0))])
-    both = QUANTILE.estimate(state, np.array([1.0, 0.5]))
+    both = QUANTILE.estimate(state, "quantile", np.array([1.0, 0.5]))
     assert both.tolist() == [99.0, 2.0]
 
 
