@@ -60,7 +60,7 @@ def check_columns(columns: Sequence[Column], state: State, rows: int) -> None:
     if state.keys() != {c.name for c in columns}:
         raise BlobError(f"columns {sorted(state)} are not those of this accumulator")
     names = {c.offsets for c in columns}
-    for c in columns:
+    for c in sorted(columns, key=lambda c: c.name not in names):
         length = rows + 1 if c.name in names else int(state[c.offsets][-1]) if c.offsets else rows
         if state[c.name].dtype != np.dtype(c.dtype) or state[c.name].shape != (length,):
             raise BlobError(f"column {c.name} has another type or length than its rows need")

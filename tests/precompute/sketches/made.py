@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from precompute.samples import F64
-from precompute.sketches.base import State, Vectors
+from precompute.samples import F64, I64
+from precompute.sketches.base import Items, State, Vectors
 
 drawn = settings(deadline=None, max_examples=60)
 """For tests over drawn vectors; no deadline, since the first example may compile kernels."""
@@ -33,6 +33,29 @@ def vectors(draw: st.DrawFn, odd: bool = True, panes: int | None = None) -> Vect
         np.sort(rng.integers(0, 4, n)).astype(np.int32),
         groups,
     )
+
+
+@st.composite
+def items(draw: st.DrawFn, by_series: bool = False) -> tuple[Items, I64]:
+    """Up to 300 items of up to 5 series in 1 to 3 rows, or of a row a series, and the pane, 0 to 3, of each.
+
+    They stand in order of time, some at the same time in different series; counters that fall now and then, odd values
+    among them, and keys of which some are frequent.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    m, rows = draw(st.integers(0, 300)), 5 if by_series else draw(st.integers(1, 3))
+    t_ms = np.sort(rng.choice(4000, m, replace=False)).astype(np.int64)
+    value = np.floor(np.abs(rng.normal(0, 20, m))) if draw(st.booleans()) else rng.normal(0, 1e3, m)
+    if draw(st.booleans()):
+        value = np.where(rng.random(m) < 0.1, rng.choice(ODD, m), value)
+    key = np.minimum(rng.zipf(1.3, m), 2**40).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    row = rng.integers(0, rows, m).astype(np.int32)
+    return Items(row, value, t_ms, key, rows), t_ms // 1000
+
+
+def of_pane(whole: Items, pane: I64, which: int) -> Items:
+    keep = pane == which
+    return Items(whole.row[keep], whole.value[keep], whole.t_ms[keep], whole.key[keep], whole.rows)
 
 
 def of_shard(whole: Vectors, shard: int) -> Vectors:

@@ -1,0 +1,62 @@
+"""The accumulators that the contract suite runs with, one line each; small ones, so that rows are full and drop values."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hypothesis import strategies as st
+
+from precompute.sketches.base import Accumulator, State, Vectors
+from precompute.sketches.columns import concat_columns
+from precompute.sketches.registry import accumulator
+from tests.precompute.sketches.made import items, of_pane, of_shard, vectors
+
+
+@dataclass(frozen=True)
+class Line:
+    """One accumulator and what merging its parts promises."""
+
+    name: str
+    parts: Literal["any order", "in order", "approximate"]
+    """Parts merged give the bits of the whole: in any order; in the order of the values (for `seams`, of time); or
+    they give an answer within the bound, and the same bits when they are merged in the same order again."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+LINES = (
+    Line("sum", "in order"),
+    Line("count", "any order"),
+    Line("min", "any order"),
+    Line("max", "any order"),
+    Line("stddev", "in order"),
+    Line("quantile", "any order"),
+    Line("quantile(alpha=0.05)", "any order"),
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """The same drawn values as one State, and as four parts with the same rows: shards, or panes in order of time."""
+
+    kept: Accumulator[Any]
+    whole: State
+    parts: tuple[State, ...]
+    rows: int
+
+    def joined(self, order: list[int]) -> State:
+        """The rows of these parts, one part after another."""
+        return concat_columns(self.kept.columns, [self.parts[i] for i in order])
+
+
+@st.composite
+def worlds(draw: st.DrawFn, line: Line) -> World:
+    """Drawn values for one line."""
+    kept = accumulator(line.name)
+    if kept.feeds is Vectors:
+        whole = draw(vectors())
+        parts = [kept.build(of_shard(whole, shard)) for shard in range(4)]
+        return World(kept, kept.build(whole), tuple(parts), whole.rows)
+    samples, pane = draw(items(by_series=kept.seams))
+    parts = [kept.build(of_pane(samples, pane, which)) for which in range(4)]
+    return World(kept, kept.build(samples), tuple(parts), samples.rows)
