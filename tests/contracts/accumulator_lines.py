@@ -1,4 +1,4 @@
-"""The accumulators that the contract suite runs with, one line each; small ones, so that rows are full and drop values."""
+"""The accumulators that the contract suite runs with, one line each; small, so that rows are full and drop values."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
