@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 
 from precompute.samples import F64, Bool
-from precompute.sketches import exact, log_buckets, moments
+from precompute.sketches import exact, kll, log_buckets, moments, req
 from precompute.sketches.base import EXACT, Accumulator, Bound, BoundKind, State, Vectors
 from precompute.sketches.columns import row_count
 from precompute.sketches.exact import mean_covered, mean_of
@@ -27,6 +27,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             *exact.FAMILIES,
             moments.FAMILY,
             log_buckets.FAMILY,
+            kll.FAMILY,
+            req.FAMILY,
         )
     }
 )

@@ -32,6 +32,8 @@ LINES = (
     Line("stddev", "in order"),
     Line("quantile", "any order"),
     Line("quantile(alpha=0.05)", "any order"),
+    Line("kll(k=8)", "in order"),
+    Line("req(k=4)", "in order"),
 )
 
 
