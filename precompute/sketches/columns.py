@@ -102,6 +102,16 @@ def _joined_offsets(parts: Sequence[I64]) -> I64:
 
 
 @kernel
+def grown(a: Array, needed: int) -> Array:
+    """The array, or a longer copy with at least `needed` places."""
+    if needed <= len(a):
+        return a
+    b = np.empty(max(needed, 2 * len(a)), a.dtype)
+    b[: len(a)] = a
+    return b
+
+
+@kernel
 def _take_runs(offsets: I64, flat: Array, picks: I64, picked: I64) -> Array:
     """Runs `picks` of `flat`; offsets int64[rows + 1], picked int64[len(picks) + 1]."""
     out = np.empty(picked[-1], flat.dtype)

@@ -9,7 +9,7 @@ Flat form of a row: `size` uint32[levels], level 0 first, and `item` float64[sum
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -284,16 +284,6 @@ def flatten(s: Scratch, item: F64) -> None:
         for i in range(s.size[h]):
             item[at + i] = s.items[h, i]
         at += s.size[h]
-
-
-@kernel
-def grown(a: Any, needed: int) -> Any:
-    """The array, or a longer copy with at least `needed` places."""
-    if needed <= len(a):
-        return a
-    b = np.empty(max(needed, 2 * len(a)), a.dtype)
-    b[: len(a)] = a
-    return b
 
 
 @kernel

@@ -6,7 +6,8 @@ import numpy as np
 
 from precompute.kernels import kernel
 from precompute.samples import F64, I32, I64, U8, U64, Bool
-from precompute.sketches.compactor_kernels import Scratch, clear, finish, flatten, fold, grown, scratch, take
+from precompute.sketches.columns import grown
+from precompute.sketches.compactor_kernels import Scratch, clear, finish, flatten, fold, scratch, take
 
 Rows = tuple[I64, I64, F64, F64, I64, I64, U64, U8, I64, F64]
 """n, nans, low, high, size_off, size, rounds, coin, item_off, item; as columns, but size is int64."""

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 
 from precompute.samples import F64, Bool
-from precompute.sketches import exact, kll, log_buckets, moments, req
+from precompute.sketches import exact, kll, le, log_buckets, moments, req, tdigest
 from precompute.sketches.base import EXACT, Accumulator, Bound, BoundKind, State, Vectors
 from precompute.sketches.columns import row_count
 from precompute.sketches.exact import mean_covered, mean_of
@@ -29,6 +29,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             log_buckets.FAMILY,
             kll.FAMILY,
             req.FAMILY,
+            tdigest.FAMILY,
+            le.FAMILY,
         )
     }
 )

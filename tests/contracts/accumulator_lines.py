@@ -34,6 +34,9 @@ LINES = (
     Line("quantile(alpha=0.05)", "any order"),
     Line("kll(k=8)", "in order"),
     Line("req(k=4)", "in order"),
+    Line("tdigest(k=10)", "in order"),
+    Line("le", "any order"),
+    Line("le(bounds=-5.0 0.0 0.001)", "any order"),
 )
 
 
