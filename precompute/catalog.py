@@ -10,7 +10,7 @@ from precompute.aggregations import Aggregation, skeleton, why_not_kept
 from precompute.evaluate.expr import EQUAL, Aggregate, Expr, Matcher, Number, duration_text, selectors
 from precompute.labels import METRIC_NAME
 from precompute.matchers import Condition, accepts_everything
-from precompute.sketches.registry import STATISTICS
+from precompute.sketches.registry import STATISTICS, Statistic, best, looseness
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class Coverage:
     aggregation: Aggregation
     filters: tuple[Matcher, ...]
     """Conditions on the groups' labels, still to be applied."""
+    statistic: Statistic
+    """How the accumulators answer the operator."""
 
 
 def requirement_of(node: Aggregate, lookback_ms: int) -> Requirement | str:
@@ -49,17 +51,23 @@ def requirement_of(node: Aggregate, lookback_ms: int) -> Requirement | str:
 
 
 def cover(requirement: Requirement, aggregations: Iterable[Aggregation]) -> Coverage | list[str]:
-    """Coverage by the aggregation that keeps least, or one reason for each that was considered."""
+    """Coverage with the best bound by the aggregation that keeps least, or one reason for each that was considered."""
     found, reasons = [], []
     for aggregation in aggregations:
         why, filters = _why_not(requirement, aggregation)
-        if why:
+        statistic = best(requirement.node.op, aggregation.accumulators)
+        if why or statistic is None:
             reasons.append(f"aggregation {aggregation.id}: {why}")
         else:
-            found.append(Coverage(requirement, aggregation, filters))
+            found.append(Coverage(requirement, aggregation, filters, statistic))
     if found:
-        return min(found, key=lambda c: (c.aggregation.without, len(c.aggregation.labels), c.aggregation.width_ms))
+        return min(found, key=_burden)
     return reasons or ["there are no aggregations"]
+
+
+def _burden(coverage: Coverage) -> tuple[object, ...]:
+    aggregation = coverage.aggregation
+    return looseness(coverage.statistic), aggregation.without, len(aggregation.labels), aggregation.width_ms
 
 
 def _why_not(requirement: Requirement, aggregation: Aggregation) -> tuple[str, tuple[Matcher, ...]]:
@@ -69,7 +77,7 @@ def _why_not(requirement: Requirement, aggregation: Aggregation) -> tuple[str, t
     if aggregation.lookback_ms != requirement.lookback_ms:
         return f"keeps a lookback of {duration_text(aggregation.lookback_ms)}", ()
     missing = set(STATISTICS[requirement.node.op].needs) - set(aggregation.accumulators)
-    if missing:
+    if best(requirement.node.op, aggregation.accumulators) is None:
         return f"does not keep {', '.join(sorted(missing))}", ()
     for matcher in fixed:
         if not _implied(matcher, requirement.matchers):

@@ -22,7 +22,6 @@ from precompute.evaluate.expr import Expr, Range, String, Subquery, duration_tex
 from precompute.evaluate.limits import Budget, Limits
 from precompute.evaluate.trace import Trace
 from precompute.panes import last_end
-from precompute.sketches.registry import STATISTICS
 from query.account import Account
 from query.answers import Answer, Forwarded, Told
 from query.asking import Asking
@@ -213,7 +212,7 @@ class QueryEngine:
 
     def _bound(self, planned: Plan, steps: Steps, mixed: Mixed, tiers: Sequence[str]) -> str:
         read = [n.coverage for n in planned.nodes if n.coverage and (mixed.codes[n.number] == SUMMARY).any()]
-        bounds = {str(STATISTICS[coverage.requirement.node.op].bound) for coverage in read}
+        bounds = {str(coverage.statistic.bound) for coverage in read}
         bound = ", ".join(sorted(bounds - {"exact"})) or "exact"
         sealed_ms = last_end(self._sealed_ms(), self._options.window_ms)
         unsealed = "head" in tiers and int(steps.times.max()) > sealed_ms

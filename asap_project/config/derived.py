@@ -86,10 +86,12 @@ def scraped(config: Config) -> tuple[Scrape, ...]:
 
 
 def kept(config: Config) -> tuple[Aggregation, ...]:
-    """The aggregations, widths filled in; those of the demo's queries too when the demo is on."""
+    """The aggregations, widths and parameters filled in; those of the demo's queries too when the demo is on."""
     width = config.engine.minibatch.window_size
     wanted = config.aggregations + (_demo() if config.demo.enabled else ())
-    return tuple(item if item.width else item.model_copy(update={"width": width}) for item in wanted)
+    return tuple(
+        item.model_copy(update={"width": item.width or width, "accumulators": item.fitted()}) for item in wanted
+    )
 
 
 def _demo() -> tuple[Aggregation, ...]:

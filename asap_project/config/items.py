@@ -7,8 +7,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from asap_project.config.units import DurationMs, duration_ms
 
-Accumulator = Literal["sum", "count", "min", "max", "quantile", "stddev"]
-
 _TARGET = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s/:@\[\]]+):([0-9]{1,5})")
 
 
@@ -25,6 +23,13 @@ def unique(items: tuple[str, ...]) -> tuple[str, ...]:
     return items
 
 
+def _accumulator(text: str) -> str:
+    from precompute.sketches.registry import canonical  # here: it brings numba, which most commands do without
+
+    return canonical(text)
+
+
+Accumulator = Annotated[str, AfterValidator(_accumulator)]
 Target = Annotated[str, AfterValidator(_target)]
 LabelName = Annotated[str, StringConstraints(min_length=1)]
 
@@ -51,7 +56,8 @@ class Scrape(BaseModel):
 class Aggregation(BaseModel):
     """An expression that is kept by group, as snapshots at each pane's end.
 
-    Exactly one of `by`, `without` and `series` says how it is grouped. A width of None is window_size.
+    Exactly one of `by`, `without` and `series` says how it is grouped. A width of None is window_size. With an
+    `accuracy_sla`, accumulators named without parameters get those that keep errors within 1 - accuracy_sla.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -63,9 +69,23 @@ class Aggregation(BaseModel):
     accumulators: Annotated[tuple[Accumulator, ...], AfterValidator(unique)] = Field(min_length=1)
     width: DurationMs | None = Field(None, gt=0)
     retention: DurationMs = Field(duration_ms("24h"), gt=0)
+    accuracy_sla: float | None = Field(None, gt=0, lt=1)
 
     @model_validator(mode="after")
     def _is_grouped_one_way(self) -> Self:
         if (self.by is not None) + (self.without is not None) + self.series != 1:
             raise ValueError("should have exactly one of by, without and series: true")
         return self
+
+    @model_validator(mode="after")
+    def _is_accurate(self) -> Self:
+        _unique(self.fitted())
+        return self
+
+    def fitted(self) -> tuple[str, ...]:
+        """The accumulators, with parameters that keep to `accuracy_sla`. Raises ValueError where there are none."""
+        if self.accuracy_sla is None:
+            return self.accumulators
+        from precompute.sketches.registry import fitted
+
+        return tuple(fitted(name, self.accuracy_sla) for name in self.accumulators)

@@ -231,7 +231,9 @@ class Config(BaseSettings):
         (), description="Targets to scrape: a list of {job, targets, interval, timeout, metrics_path, scheme}."
     )
     aggregations: tuple[Aggregation, ...] = Field(
-        (), description="What is kept: a list of {expr, by | without | series, accumulators, width, retention}."
+        (),
+        description="What is kept: a list of {expr, by | without | series, accumulators, accuracy_sla, width, "
+        "retention}.",
     )
     query_engine: QueryEngine = QueryEngine()
     security: Security = Security()

@@ -70,7 +70,7 @@ class Family:
     """(accumulator, n) -> bytes that a row of n different values takes at most, or about where values decide."""
     parameters: tuple[Parameter, ...] = ()
     fit: Callable[[float], Mapping[str, Value]] | None = None
-    """Largest error -> parameters that keep to it, before limits; None: it has no parameter for that."""
+    """Largest error -> parameters that keep to it, never looser than where a sketch is of use; None: it has none."""
     few: int = 0
     """Up to this many values a row is exact, whatever the bound."""
 

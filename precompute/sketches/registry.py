@@ -57,18 +57,20 @@ def family_of(name: str) -> Family:
     return split_name(name, FAMILIES)[0]
 
 
-def fitted(family: Family, accuracy_sla: float) -> str:
-    """Name of the family's member whose error is at most 1 - accuracy_sla. Raises ValueError if there is none."""
-    error = 1 - accuracy_sla
+def fitted(name: str, accuracy_sla: float) -> str:
+    """The name with parameters for errors of at most 1 - accuracy_sla, in what its bound is measured in.
+
+    Parameters that the name gives are kept. Raises ValueError, with the reason, where they or the family's limits do
+    not allow it.
+    """
+    error = round(1 - accuracy_sla, 12)
     if not 0 < error < 1:
         raise ValueError(f"accuracy_sla should be above 0 and below 1, not {accuracy_sla:g}")
-    values = dict(family.fit(error)) if family.fit else {}
-    for p in family.parameters:
-        if p.name in values:
-            values[p.name] = p.read(p.text(values[p.name]))
-    found = accumulator(family.named(values))
-    if any(bound.kind == "bucket" or bound.size > error for bound in found.answers.values()):
-        raise ValueError(f"{family.name} cannot promise an error of {error:g}")
+    family, text = split_name(name, FAMILIES)
+    found = accumulator(family.named(family.fit(error)) if family.fit and not text else name)
+    for statistic, bound in found.answers.items():
+        if bound.kind == "bucket" or bound.size > error:
+            raise ValueError(f"{found.name} answers {statistic} within {bound}, not within {error:g}")
     return found.name
 
 
@@ -96,6 +98,7 @@ class Statistic:
     """Rows whose estimate holds the bound; bool[rows]. The others are answered by another tier."""
 
 
+@lru_cache(maxsize=256)
 def _alone(name: str, kept: str, covered: Callable[[State], Bool] | None = None) -> Statistic:
     """The statistic as one accumulator answers it by itself."""
     found = accumulator(kept)
@@ -134,7 +137,7 @@ def best(statistic: str, kept: Iterable[str]) -> Statistic | None:
     first, kept = STATISTICS[statistic], tuple(kept)
     ways = [first] if set(first.needs) <= set(kept) else []
     ways += [_alone(statistic, name) for name in kept if name not in first.needs and _may_answer(statistic, name)]
-    return min(ways, key=_looseness) if ways else None
+    return min(ways, key=looseness) if ways else None
 
 
 def _may_answer(statistic: str, name: str) -> bool:
@@ -142,5 +145,6 @@ def _may_answer(statistic: str, name: str) -> bool:
     return found.feeds is Vectors and statistic in found.answers
 
 
-def _looseness(way: Statistic) -> tuple[int, bool, float]:
+def looseness(way: Statistic) -> tuple[int, bool, float]:
+    """Orders ways to answer one statistic by their bounds, the best one first."""
     return get_args(BoundKind).index(way.bound.kind), way.bound.confidence < 1, way.bound.size

@@ -44,7 +44,7 @@ FAMILY = Family(
     "REQ: like KLL, and closer the larger the values",
     _make,
     _row_bytes,
-    (Parameter("k", 12, 4, 64, "values of a section; even"),),
+    (Parameter("k", 12, 4, 128, "values of a section; even"),),
     _fit,
     few=24,
 )

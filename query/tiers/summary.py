@@ -16,7 +16,6 @@ from precompute.matchers import Condition
 from precompute.progress import Progress
 from precompute.runs import SymbolTable
 from precompute.samples import F64, I32, I64, Bool
-from precompute.sketches.registry import STATISTICS
 from precompute.stores.base import StoreError
 from precompute.summaries import FAILED, GroupKey, Summary, only, regroup, select
 
@@ -111,7 +110,7 @@ class SummaryTier:
         self, coverage: Coverage, summary: Summary, pane: I64, there: Bool, budget: Budget
     ) -> tuple[Vector, Bool]:
         node = coverage.requirement.node
-        statistic = STATISTICS[node.op]
+        statistic = coverage.statistic
         into, keys = _new_groups(coverage, summary.keys)
         budget.cells(len(keys), summary.panes)
         grouped = regroup(only(summary, statistic.needs), into, keys)

@@ -153,7 +153,15 @@ def test_a_bad_value_is_one_line_with_key_value_source_and_remedy(tmp_path: Path
     [
         ("{expr: x, accumulators: [sum]}", "[0] should have exactly one of by, without and series: true"),
         ("{expr: x, by: [a], without: [b], accumulators: [sum]}", "[0] should have exactly one of by, without"),
-        ("{expr: x, by: [a], accumulators: [avg]}", "[0].accumulators[0] should be 'sum', 'count', 'min', 'max'"),
+        ("{expr: x, by: [a], accumulators: [avg]}", "[0].accumulators[0] no accumulator avg; there are sum, count,"),
+        ("{expr: x, by: [a], accumulators: [kl]}", "[0].accumulators[0] no accumulator kl; did you mean kll?"),
+        ("{expr: x, by: [a], accumulators: ['kll(q=3)']}", "[0].accumulators[0] 'q' is no parameter of kll; it has k"),
+        ("{expr: x, by: [a], accumulators: ['kll(k=3)']}", "[0].accumulators[0] k should be between 8 and 4096, not"),
+        ("{expr: x, by: [a], accumulators: [kll, 'kll(k=200)']}", "[0].accumulators names one thing twice"),
+        ("{expr: x, by: [a], accumulators: ['kll(k=20)'], accuracy_sla: 0.99}",
+         "[0] kll(k=20) answers quantile within 0.1247 rank at 0.99 confidence, not within 0.01"),
+        ("{expr: x, by: [a], accumulators: [le], accuracy_sla: 0.99}", "[0] le answers quantile within bucket, not"),
+        ("{expr: x, by: [a], accumulators: [sum], accuracy_sla: 1}", "[0].accuracy_sla should be less than 1"),
         ("{expr: x, by: [a], accumulators: []}", "[0].accumulators it should have at least 1 item"),
         ("{expr: x, by: [a, a], accumulators: [sum]}", "[0].by names one thing twice"),
         ("{expr: x, by: a, accumulators: [sum]}", "[0].by should be a list"),
@@ -179,6 +187,12 @@ def test_aggregations_are_read_from_every_source(tmp_path: Path) -> None:
         ("rate(c[5m])", ("job",), 30_000, 86_400_000),
         ("g", None, None, 86_400_000),
     ]
+
+
+def test_an_accuracy_chooses_the_parameters_that_are_left_out(tmp_path: Path) -> None:
+    items = "[{expr: g, series: true, accumulators: [sum, quantile, kll, 'req( k = 64 )'], accuracy_sla: 0.993}]"
+    (item,) = kept(load(["--aggregations", items], {}, tmp_path).config)
+    assert item.accumulators == ("sum", "quantile(alpha=0.007)", "kll(k=387)", "req(k=64)")
 
 
 def test_a_width_left_out_is_the_window_size(tmp_path: Path) -> None:

@@ -162,6 +162,23 @@ def test_what_cannot_be_kept_is_refused_with_the_reason(expr: str, reason: str) 
         aggregation(expr)
 
 
+def test_the_best_bound_that_is_kept_answers() -> None:
+    kept = aggregation("m", ["g"], accumulators=["le", "kll(k=400)", "quantile(alpha=0.05)", "quantile", "count"])
+    found = covered("quantile by (g) (0.9, m)", (aggregation("m", [], accumulators=["kll"]), kept))
+    assert isinstance(found, Coverage)
+    assert found.aggregation.accumulators == ("le", "kll(k=400)", "quantile(alpha=0.05)", "quantile", "count")
+    assert (found.statistic.needs, str(found.statistic.bound)) == (("quantile",), "0.01 relative")
+    other = covered("quantile(0.9, m)", (aggregation("m", [], accumulators=["kll", "kll(k=400)"]),))
+    assert isinstance(other, Coverage)
+    assert other.statistic.needs == ("kll(k=400)",)
+    assert covered("stddev(m)", (replace(kept, accumulators=("kll",)),))[0].endswith("does not keep stddev")
+
+
+def test_an_accumulators_name_is_written_one_way_so_that_an_id_means_one_thing() -> None:
+    with pytest.raises(BadExpression, match=r"accumulator kll\(k=200\) is written kll"):
+        aggregation("m", accumulators=["kll(k=200)"])
+
+
 def test_an_unknown_accumulator_is_refused_by_name() -> None:
     with pytest.raises(BadExpression, match="no accumulator median"):
         aggregation("m", accumulators=["median"])

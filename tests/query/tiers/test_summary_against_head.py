@@ -148,6 +148,32 @@ def test_quantiles_keep_their_bound_and_special_values_are_promqls(tmp_path: Pat
             ), (name, phi, value, exact, ordered[-3:])
 
 
+@pytest.mark.parametrize(
+    ("kept", "bound"),
+    [
+        ("kll(k=400)", "0.006776 rank at 0.99 confidence"),
+        ("req", "0.03266 upper rank at 0.997 confidence"),
+        ("quantile(alpha=0.005)", "0.005 relative"),
+        ("tdigest", "0.01571 rank at 0.99 confidence"),
+        ("le(bounds=-1.0 0.0 1.0)", "bucket"),
+    ],
+)
+def test_a_quantile_is_read_from_the_sketch_that_is_kept_and_says_its_bound(
+    tmp_path: Path, kept: str, bound: str
+) -> None:
+    random = Random(3)
+    values = [random.gauss(0, 1) for _ in range(3000)]
+    core = Core(tmp_path, [aggregation("q", ["g"], accumulators=[kept])])
+    core.write([(series("q", g=str(i % 2), i=str(i)), START_MS, v) for i, v in enumerate(values)])
+    core.pass_time(60_000)
+    core.tick()
+    answer = core.instant("quantile(0.9, q)", START_MS)
+    assert (answer.tiers, answer.bound) == (("summary",), bound)
+    got = at_step(answer.value, 0)
+    assert isinstance(got, dict)
+    assert abs(sum(v <= got[()] for v in values) / len(values) - 0.9) < 0.1
+
+
 def test_an_average_whose_sum_overflows_is_not_served_from_summaries(tmp_path: Path) -> None:
     core = Core(tmp_path, [aggregation("m", [])])
     core.write([(series("m", i=str(i)), START_MS, 1.5e308) for i in range(3)])
