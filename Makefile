@@ -14,7 +14,7 @@ KERNELS  := $(VENV)/.compiled-kernels
 COMPILED := $(shell grep -rl --include='*.py' -E '@(kernel|inlined|intrinsic)\b' precompute ingest query)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check docs bench bench-promql bench-http differential corpus accuracy clean
+.PHONY: help run demo test check docs bench bench-promql bench-http bench-sketches differential corpus accuracy clean
 
 help:
 	@echo "make run     start ASAP on 127.0.0.1:8088       (options: make run ARGS='--query-engine.http-port 9090')"
@@ -25,6 +25,7 @@ help:
 	@echo "make accuracy  measure errors of estimates beside their bounds, write docs/accuracy.md"
 	@echo "make bench-promql  measure PromQL over raw samples beside the same two (SCALE=full: 289,000 series)"
 	@echo "make bench-http  measure small queries over HTTP beside Prometheus"
+	@echo "make bench-sketches  measure updates, merges and estimates of all accumulators beside other packages"
 	@echo "make differential  a hundred thousand random queries, answered alike by Prometheus (ARGS='--seed 7')"
 	@echo "make corpus  every expression of CORPUS_DIR's dashboards, answered alike by Prometheus (ARGS='--seed 7')"
 	@echo "make docs    write docs/options.md and docs/metrics.md"
@@ -62,6 +63,9 @@ bench-promql: $(DEV) $(KERNELS)
 
 bench-http: $(DEV) $(KERNELS)
 	$(PY) -m tests.bench.http $(ARGS)
+
+bench-sketches: $(DEV) $(KERNELS)
+	$(PY) -m tests.bench.sketches $(ARGS)
 
 differential: $(DEV) $(KERNELS)
 	$(PY) -m tests.differential.run $(ARGS)

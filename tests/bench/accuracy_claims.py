@@ -1,0 +1,97 @@
+"""What is claimed of estimates, one Claim per accumulator and statistic, and how each is measured."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from precompute.samples import F64, Bool
+from precompute.sketches.base import EXACT, Bound, State, one_pane
+from precompute.sketches.columns import concat_columns, size_bytes
+from precompute.sketches.exact import sum_of
+from precompute.sketches.registry import accumulator
+from tests.bench.accuracy_data import neighbours, rank_error
+
+PHIS = (0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One State asked several questions."""
+
+    errors: F64
+    """In the claim's unit, one per question."""
+    held: Bool
+    """Whether each answer is within the bound."""
+    state_bytes: int
+
+
+@dataclass(frozen=True)
+class Claim:
+    """An accumulator's bound on one statistic."""
+
+    name: str
+    """The accumulator."""
+    statistic: str
+    bound: Bound
+    unit: str
+    """What errors are measured in, for the page."""
+    measure: Callable[[F64, int], Trial]
+    """(values, parts) -> what a State of the values, built in parts and merged, answers."""
+
+
+def merged(name: str, values: F64, parts: int) -> State:
+    """One row, built in parts."""
+    kept = accumulator(name)
+    states = [kept.build(one_pane(p, *(np.zeros(len(p), np.int32),) * 2, 1)) for p in np.array_split(values, parts)]
+    return kept.merge(concat_columns(kept.columns, states), np.zeros(parts, np.int64), 1)
+
+
+def quantiles(name: str) -> Claim:
+    """The quantile of an accumulator that answers it."""
+    bound = accumulator(name).answers["quantile"]
+
+    def measure(values: F64, parts: int) -> Trial:
+        state, ordered = merged(name, values, parts), np.sort(values)
+        estimates = [float(accumulator(name).estimate(state, "quantile", phi)[0]) for phi in PHIS]
+        found = [_error(name, bound, ordered, *both) for both in zip(PHIS, estimates, strict=True)]
+        return Trial(np.array([e for e, _ in found]), np.array([held for _, held in found]), size_bytes(state))
+
+    unit = "in rank" if "rank" in bound.kind else "of the larger neighbouring value"
+    return Claim(name, "quantile", bound, unit, measure)
+
+
+def _error(name: str, bound: Bound, ordered: F64, phi: float, estimate: float) -> tuple[float, bool]:
+    below, above, right = neighbours(ordered, phi)
+    if "rank" in bound.kind:
+        error = rank_error(ordered, phi, estimate)
+        # a bound below one value's rank cannot be told from it
+        return error, error <= max(bound.size * (1 - phi if bound.kind == "upper rank" else 1), 1 / len(ordered))
+    scale = max(abs(below), abs(above)) or 1.0
+    error = abs(estimate - right) / scale
+    if bound.kind == "bucket":
+        edges = np.array([-math.inf, *accumulator(name).bounds, math.inf])  # type: ignore[attr-defined]
+        low, high = np.searchsorted(edges, below) - 1, np.searchsorted(edges, above)
+        return error, bool(edges[low] <= estimate <= edges[high])
+    return error, error <= bound.size
+
+
+def _sums(values: F64, parts: int) -> Trial:
+    state = merged("sum", values, parts)
+    error = abs(float(sum_of(state)[0]) - math.fsum(values)) / math.fsum(np.abs(values))
+    return Trial(np.array([error]), np.array([error <= 1e-12]), size_bytes(state))
+
+
+def _moments(values: F64, parts: int) -> Trial:
+    state = merged("stddev", values, parts)
+    mean = math.fsum(values) / len(values)
+    error = abs(float(state["m2"][0]) - math.fsum((values - mean) ** 2)) / math.fsum(values**2)
+    return Trial(np.array([error]), np.array([error <= 1e-12]), size_bytes(state))
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim("sum", "sum", EXACT, "of Σ|x|; the bound is 1e-12", _sums),
+    Claim("stddev", "M2", EXACT, "of Σx²; the bound is 1e-12", _moments),
+    *map(quantiles, ("quantile", "quantile(alpha=0.001)", "kll", "kll(k=800)", "req", "req(k=32)", "tdigest", "le")),
+)

@@ -1,0 +1,152 @@
+"""What `make bench-sketches` measures: our accumulators over columns, and others' objects in a Python loop."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import datasketches
+import numpy as np
+from ddsketch import DDSketch
+
+from precompute.samples import F64, I32
+from precompute.sketches.base import Items, State, build_of
+from precompute.sketches.columns import concat_columns, size_bytes
+from precompute.sketches.registry import accumulator
+
+PHI = 0.99
+
+
+@dataclass(frozen=True)
+class Input:
+    """Values, each of one group, sorted by group for those who take a group at a time."""
+
+    value: F64
+    group: I32
+    groups: int
+
+    def runs(self) -> Sequence[F64]:
+        """The values group by group."""
+        return np.split(self.value, np.searchsorted(self.group, np.arange(1, self.groups)))
+
+
+class Subject(Protocol):
+    """One implementation of one statistic."""
+
+    @property
+    def title(self) -> str:
+        """For the table."""
+
+    @property
+    def most_values(self) -> int:
+        """How many values it is given; loops are given fewer."""
+
+    def build(self, data: Input) -> Any:
+        """State of all groups."""
+
+    def merge(self, a: Any, b: Any) -> Any:
+        """Both states, group by group; `a` may change."""
+
+    def estimate(self, state: Any) -> None:
+        """An answer for each group."""
+
+    def size_bytes(self, state: Any) -> int:
+        """Bytes of all groups; 0 where it does not say."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """One of our accumulators."""
+
+    name: str
+    statistic: str
+    parameter: float = 0.0
+    most_values: int = 1_000_000
+
+    @property
+    def title(self) -> str:
+        return f"`{self.name}`"
+
+    def build(self, data: Input) -> State:
+        m = len(data.value)
+        key = data.value.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        return build_of(accumulator(self.name), Items(data.group, data.value, np.arange(m), key, data.groups))
+
+    def merge(self, a: State, b: State) -> State:
+        kept, rows = accumulator(self.name), np.arange(len(next(iter(a.values()))))
+        return kept.merge(concat_columns(kept.columns, [a, b]), np.tile(rows, 2), len(rows))
+
+    def estimate(self, state: State) -> None:
+        accumulator(self.name).estimate(state, self.statistic, self.parameter)
+
+    def size_bytes(self, state: State) -> int:
+        return size_bytes(state)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Objects of a package, one per group."""
+
+    title: str
+    make: Callable[[], Any]
+    add: Callable[[Any, F64], None]
+    """(object, values of its group)"""
+    ask: Callable[[Any], Any]
+    size: Callable[[Any], int]
+    join: Callable[[Any, Any], Any] = lambda a, b: a.merge(b) or a
+    most_values: int = 1_000_000
+
+    def build(self, data: Input) -> list[Any]:
+        made = [self.make() for _ in range(data.groups)]
+        for one, values in zip(made, data.runs(), strict=True):
+            self.add(one, values)
+        return made
+
+    def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
+        return [self.join(x, y) for x, y in zip(a, b, strict=True)]
+
+    def estimate(self, state: list[Any]) -> None:
+        for one in state:
+            self.ask(one)
+
+    def size_bytes(self, state: list[Any]) -> int:
+        return sum(map(self.size, state))
+
+
+def _update(sketch: Any, values: F64) -> None:
+    sketch.update(values)
+
+
+def _add_each(sketch: DDSketch, values: F64) -> None:
+    for value in values.tolist():
+        sketch.add(value)
+
+
+def _quantile(sketch: Any) -> Any:
+    return None if sketch.is_empty() else sketch.get_quantile(PHI)
+
+
+def _serialized(sketch: Any) -> int:
+    return len(sketch.serialize())
+
+
+def _bins(sketch: DDSketch) -> int:
+    return 8 * (len(sketch._store.bins) + len(sketch._negative_store.bins))
+
+
+SUBJECTS: tuple[Subject, ...] = (
+    Columns("sum", "sum"),
+    Columns("count", "count"),
+    Columns("min", "min"),
+    Columns("stddev", "stddev"),
+    Columns("quantile", "quantile", PHI),
+    Loop("ddsketch 3.0.1, α = 1 %", lambda: DDSketch(0.01), _add_each, lambda s: s.get_quantile_value(PHI), _bins,
+         most_values=200_000),
+    Columns("kll", "quantile", PHI),
+    Loop("datasketches KLL, k = 200", lambda: datasketches.kll_doubles_sketch(200), _update, _quantile, _serialized),
+    Columns("req", "quantile", PHI),
+    Loop("datasketches REQ, k = 12 (float32)", lambda: datasketches.req_floats_sketch(12),
+         lambda s, values: s.update(values.astype(np.float32)), _quantile, _serialized),
+    Columns("tdigest", "quantile", PHI),
+    Loop("datasketches t-digest, k = 200", lambda: datasketches.tdigest_double(200), _update, _quantile, _serialized),
+    Columns("le", "quantile", PHI),
+)  # fmt: skip
