@@ -50,8 +50,11 @@ class Scratch(NamedTuple):
 
 @kernel
 def kll_capacity(k: int, above: int) -> int:
-    """Capacity of a level with so many above it (Karnin, Lang and Liberty 2016, with c = 2/3)."""
-    return max(SMALLEST, math.ceil(k * (2.0 / 3.0) ** above))
+    """Capacity of a level with so many above it: k (2/3)^above, rounded up (Karnin, Lang and Liberty 2016)."""
+    if above > 20:
+        return SMALLEST
+    part: int = 3**above
+    return max(SMALLEST, ((k << above) + part - 1) // part)
 
 
 @bare

@@ -40,9 +40,7 @@ def put(out: Rows, row: int, s: Scratch) -> Rows:
 
 
 @kernel
-def build(
-    values: F64, present: Bool, shard: I32, order: I64, ends: I64, k: int, upper: bool, levels: int
-) -> Rows:
+def build(values: F64, present: Bool, shard: I32, order: I64, ends: I64, k: int, upper: bool, levels: int) -> Rows:
     """Rows of values float64[P, n]; series of each group in `order`, as `by_target`. Each shard apart, then folded."""
     panes, groups = len(values), len(ends) - 1
     whole, part = scratch(k, upper, levels), scratch(k, upper, levels)

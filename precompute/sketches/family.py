@@ -72,7 +72,7 @@ class Family:
     fit: Callable[[float], Mapping[str, Value]] | None = None
     """Largest error -> parameters that keep to it, never looser than where a sketch is of use; None: it has none."""
     few: int = 0
-    """Up to this many values a row is exact, whatever the bound."""
+    """With default parameters, up to this many values or keys a row is exact, whatever the bound."""
 
     def named(self, values: Mapping[str, Value]) -> str:
         """The canonical name of the member with these parameters."""

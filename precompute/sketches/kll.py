@@ -40,5 +40,5 @@ FAMILY = Family(
     _row_bytes,
     (Parameter("k", 200, 8, 4096, "size of the highest level"),),
     lambda error: {"k": max(LEAST_FITTED, math.ceil((_FACTOR / error) ** (1 / _POWER)))},
-    few=8,
+    few=200,
 )

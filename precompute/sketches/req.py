@@ -46,5 +46,5 @@ FAMILY = Family(
     _row_bytes,
     (Parameter("k", 12, 4, 128, "values of a section; even"),),
     _fit,
-    few=24,
+    few=71,
 )

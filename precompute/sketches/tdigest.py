@@ -19,7 +19,7 @@ from precompute.sketches.base import Accumulator, Bound, Column, State, Vectors
 from precompute.sketches.family import Family, Parameter
 from precompute.sketches.finite import HEAD, Head, check_head, head_of
 from precompute.sketches.log_kernels import by_target
-from precompute.sketches.tdigest_kernels import Centroids, build, estimate, merge, sound
+from precompute.sketches.tdigest_kernels import Centroids, build, estimate, merge, sound, step_of
 
 COLUMNS = (*HEAD, Column("off", "<i8"), Column("mean", "<f8", "off"), Column("weight", "<i8", "off"))
 """mean, weight: a row's centroids, sorted by mean."""
@@ -44,11 +44,11 @@ class TDigest:
         values = np.ascontiguousarray(vectors.values.T) + 0.0
         present = np.ascontiguousarray(vectors.present.T)
         order, ends = by_target(vectors.group.astype(np.int64), vectors.groups)
-        return self._state(*build(values, present, vectors.shard, order, ends, self.k))
+        return self._state(*build(values, present, vectors.shard, order, ends, step_of(self.k)))
 
     def merge(self, state: State, into: I32 | I64, n_rows: int) -> State:
         order, ends = by_target(into.astype(np.int64), n_rows)
-        return self._state(*merge(head_of(state), _centroids(state), order, ends, self.k))
+        return self._state(*merge(head_of(state), _centroids(state), order, ends, step_of(self.k)))
 
     def estimate(self, state: State, statistic: str, parameter: float | F64 | U64 = 0.0) -> F64:
         phis = np.ascontiguousarray(np.broadcast_to(np.asarray(parameter, np.float64), state["n"].shape))
@@ -80,5 +80,5 @@ FAMILY = Family(
     _row_bytes,
     (Parameter("k", 200, 10, 2000, "most centroids"),),
     lambda error: {"k": max(200, math.ceil(math.pi / error))},
-    few=10,
+    few=200,
 )

@@ -1,6 +1,7 @@
 """Kernels of the t-digest (tdigest.py): rows of centroids, sorted by their means."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,23 +14,42 @@ Centroids = tuple[I64, F64, I64]
 """Where each row's begin, int64[rows + 1]; means float64 and weights int64, row after row."""
 
 
-@bare
-def _reach(share: float, k: int) -> float:
-    """The share of all weight up to which a centroid may reach that begins at `share`: one step of scale k1."""
-    step = math.asin(2 * min(share, 1.0) - 1) + 2 * math.pi / k
-    return 1.0 if step >= math.pi / 2 else (math.sin(step) + 1) / 2
+class Step(NamedTuple):
+    """One step of scale k1."""
+
+    k: int
+    cosine: float
+    """Of 2π / k, and its sine, both rounded to 40 bits."""
+    sine: float
+
+
+def step_of(k: int) -> Step:
+    """The step for at most k centroids."""
+    return Step(k, round(math.cos(2 * math.pi / k) * 2**40) / 2**40, round(math.sin(2 * math.pi / k) * 2**40) / 2**40)
 
 
 @bare
-def _squeeze(mean: F64, weight: I64, held: int, k: int) -> int:
+def _reach(share: float, step: Step) -> float:
+    """The share of all weight up to which a centroid may reach that begins at `share`: one step of scale k1.
+
+    That is (sin(asin(2 share - 1) + 2π / k) + 1) / 2, without a sine, whose last bit differs between machines.
+    """
+    x = 2 * share - 1
+    if x >= step.cosine:
+        return 1.0
+    return (x * step.cosine + math.sqrt(1 - x * x) * step.sine + 1) / 2
+
+
+@bare
+def _squeeze(mean: F64, weight: I64, held: int, step: Step) -> int:
     """Join neighbours where their scale allows it, in place, if they are more than k; how many are left."""
-    if held <= k:
+    if held <= step.k:
         return held
     total = 0
     for i in range(held):
         total += weight[i]
     at, before = 0, 0
-    limit = _reach(0.0, k) * total
+    limit = _reach(0.0, step) * total
     for i in range(1, held):
         both = weight[at] + weight[i]
         if before + both <= limit:
@@ -39,14 +59,14 @@ def _squeeze(mean: F64, weight: I64, held: int, k: int) -> int:
             weight[at] = both
         else:
             before += weight[at]
-            limit = _reach(before / total, k) * total
+            limit = _reach(before / total, step) * total
             at += 1
             mean[at], weight[at] = mean[i], weight[i]
     return at + 1
 
 
 @bare
-def _fold(mean: F64, weight: I64, held: int, mean2: F64, weight2: I64, k: int) -> int:
+def _fold(mean: F64, weight: I64, held: int, mean2: F64, weight2: I64, step: Step) -> int:
     """Merge sorted centroids into the first `held` sorted ones, from the end, and squeeze; how many are left."""
     i, j = held - 1, len(mean2) - 1
     for at in range(held + len(mean2) - 1, -1, -1):
@@ -58,19 +78,17 @@ def _fold(mean: F64, weight: I64, held: int, mean2: F64, weight2: I64, k: int) -
         else:
             mean[at], weight[at] = mean2[j], weight2[j]
             j -= 1
-    left: int = _squeeze(mean, weight, held + len(mean2), k)
+    left: int = _squeeze(mean, weight, held + len(mean2), step)
     return left
 
 
 @kernel
-def build(
-    values: F64, present: Bool, shard: I32, order: I64, ends: I64, k: int
-) -> tuple[Head, Centroids]:
+def build(values: F64, present: Bool, shard: I32, order: I64, ends: I64, step: Step) -> tuple[Head, Centroids]:
     """Rows of values float64[P, n]; series of each group in `order`, as `by_target`. Each shard apart, then folded."""
     panes, groups = len(values), len(ends) - 1
     head = empty_head(panes * groups)
     off, means, weights = np.zeros(panes * groups + 1, np.int64), np.empty(1024), np.empty(1024, np.int64)
-    mean, weight = np.empty(2 * k + 8), np.empty(2 * k + 8, np.int64)
+    mean, weight = np.empty(2 * step.k + 8), np.empty(2 * step.k + 8, np.int64)
     spell, ones = np.empty(values.shape[1]), np.empty(values.shape[1], np.int64)
     for row in range(panes * groups):
         p, g = divmod(row, groups)
@@ -84,8 +102,8 @@ def build(
                     many += 1
                 end += 1
             spell[:many].sort()
-            many = _squeeze(spell, ones, many, k)
-            held = _fold(mean, weight, held, spell[:many], ones[:many], k)
+            many = _squeeze(spell, ones, many, step)
+            held = _fold(mean, weight, held, spell[:many], ones[:many], step)
             begin = end
         means, weights = grown(means, off[row] + held), grown(weights, off[row] + held)
         means[off[row] : off[row] + held], weights[off[row] : off[row] + held] = mean[:held], weight[:held]
@@ -94,17 +112,17 @@ def build(
 
 
 @kernel
-def merge(more: Head, rows: Centroids, order: I64, ends: I64, k: int) -> tuple[Head, Centroids]:
+def merge(more: Head, rows: Centroids, order: I64, ends: I64, step: Step) -> tuple[Head, Centroids]:
     """Rows of the targets; sources of each target in `order`, as `by_target`."""
     off, means, weights = rows
     head = empty_head(len(ends) - 1)
     off2, means2, weights2 = np.zeros(len(ends), np.int64), np.empty(1024), np.empty(1024, np.int64)
-    mean, weight = np.empty(2 * k + 8), np.empty(2 * k + 8, np.int64)
+    mean, weight = np.empty(2 * step.k + 8), np.empty(2 * step.k + 8, np.int64)
     for row in range(len(ends) - 1):
         held = 0
         for i in order[ends[row] : ends[row + 1]]:
             add_head(head, row, more, i)
-            held = _fold(mean, weight, held, means[off[i] : off[i + 1]], weights[off[i] : off[i + 1]], k)
+            held = _fold(mean, weight, held, means[off[i] : off[i + 1]], weights[off[i] : off[i + 1]], step)
         means2, weights2 = grown(means2, off2[row] + held), grown(weights2, off2[row] + held)
         means2[off2[row] : off2[row] + held], weights2[off2[row] : off2[row] + held] = mean[:held], weight[:held]
         off2[row + 1] = off2[row] + held

@@ -37,7 +37,7 @@ class Cell:
         errors = np.concatenate([trial.errors for trial in self.trials])
         shown = (np.median(errors), np.quantile(errors, 0.99), errors.max())
         exact = self.claim.bound.kind == "exact"
-        text = " | ".join(f"{e:.1e}" if exact else f"{e:.3%}" for e in shown)
+        text = " | ".join(f"{e:.1e}" if exact else f"{100 * e:.3g} %" for e in shown)
         held = np.median([trial.state_bytes for trial in self.trials])
         return f"| {self.data} | {self.n:,} | {len(self.trials)} | {text} | {held:,.0f} |"
 
@@ -135,7 +135,7 @@ two neighbouring values); `rank`: the answer is the exact quantile of a φ so ne
 
 ## What is measured
 
-Every State is built in {PARTS} parts that are merged. Each draw has a seed of its own. Quantiles are asked for φ of
+Every State is built in {PARTS} parts that are merged. Each draw has its size and number as seed. Quantiles are asked for φ of
 {", ".join(map(str, PHIS))}. Bounds that hold always hold in every draw, or this page is not written; of the others no
 more answers may be outside than their confidence allows (a binomial margin of {UNLIKELY:g} per question).
 {sections(CLAIMS, sizes, seeds)}"""

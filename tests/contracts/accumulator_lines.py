@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 from hypothesis import strategies as st
 
+from precompute.samples import F64
 from precompute.sketches.base import Accumulator, State, Vectors
 from precompute.sketches.columns import concat_columns
 from precompute.sketches.registry import accumulator
@@ -22,6 +24,11 @@ class Line:
 
     def __str__(self) -> str:
         return self.name
+
+
+def parameter_of(statistic: str) -> float | F64:
+    """A parameter that a statistic has a meaning for: a window of time, or a number."""
+    return np.array([2.0**40, 2.0**41]) if statistic in ("increase", "rate", "delta") else 0.5
 
 
 LINES = (
