@@ -6,6 +6,7 @@ from typing import Any, cast
 from django.http import HttpResponse
 from django.test import Client
 
+from tests.query.answering import Server
 from tests.query.served import NOW_MS, Served
 
 
@@ -30,3 +31,9 @@ def error(response: HttpResponse) -> tuple[int, str, str]:
     body = json.loads(response.content)
     assert (body["status"], response.headers["Content-Type"]) == ("error", "application/json")
     return response.status_code, body["errorType"], body["error"]
+
+
+def heard(behind: Server, path: str) -> tuple[str, dict[str, list[str]]]:
+    """Method and parameters of the one request that an upstream got under a path of the API."""
+    (found,) = [(method, form) for method, asked, form, _ in behind.asked if asked == f"/api/v1/{path}"]
+    return found

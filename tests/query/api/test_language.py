@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from tests.query.answering import Server, answering
-from tests.query.api.asking import data, error, get
+from tests.query.api.asking import data, error, get, heard
 from tests.query.served import Served
 
 pytestmark = pytest.mark.urls("query.urls")
@@ -36,4 +36,4 @@ def test_a_wrong_query_is_refused_as_when_it_is_asked(node: Served, client: Clie
 def test_the_upstream_tells_what_the_parser_does_not_know(proxy: Served, behind: Server, client: Client) -> None:
     behind.reply = answering(200, b'{"status":"success","data":"m anchored"}')
     assert data(get(client, "/api/v1/format_query", query="m anchored")) == "m anchored"
-    assert behind.asked[0][1:3] == ("/api/v1/format_query", {"query": ["m anchored"]})
+    assert heard(behind, "format_query") == ("GET", {"query": ["m anchored"]})
