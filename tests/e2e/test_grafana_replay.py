@@ -129,7 +129,8 @@ def test_a_data_source_is_opened(both: Pair, now_ms: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("selector", "label"), [("http_requests_total", "code"), ('{job="shop",code=~".+"}', "instance"), ("temperature", "note")]
+    ("selector", "label"),
+    [("http_requests_total", "code"), ('{job="shop",code=~".+"}', "instance"), ("temperature", "note")],
 )  # fmt: skip
 def test_names_and_values_are_browsed(both: Pair, now_ms: int, selector: str, label: str) -> None:
     for request in browsed(now_ms, selector, label):
