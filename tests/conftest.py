@@ -1,4 +1,4 @@
-"""Fixtures of the tests that start whole programs."""
+"""Settings of hypothesis, and fixtures of the tests that start whole programs."""
 
 import os
 import shutil
@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests import running
+
+settings.register_profile("asap", deadline=None)
+settings.load_profile("asap")  # how long an example takes is the machine's matter, and a first one may compile kernels
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ empty data folder.
   last one over the hour at a step of 15 s. Over HTTP, one connection, one request at a time; a time is that from the
   request's first byte to the answer's last.
 - The same query is repeated for some seconds, at least three times, after warm-ups where it is fast; caches of whole
-  answers are off (VictoriaMetrics) or do not exist.
+  answers are off (ASAP, VictoriaMetrics) or do not exist (Prometheus).
 - Answers must be those of Prometheus, values within 1e-9. VictoriaMetrics has rules of its own for windows: there the
   series must be the same.
 - Ratios are those of the medians; above 1 they are in ASAP's favour. CPU is user + system of all of a server's

@@ -37,7 +37,7 @@ How it is measured:
   the summaries, are reported apart. Wall time is that of the requests.
 - Queries: `{QUERY}` at the hour's last pane end, and over the hour at 15 s step; the head tier is asked the same
   1 ms later, off the pane grid. The same query is repeated, up to 300 times or 20 s, at least 5 times, after
-  warm-ups where it is fast; caches of whole answers are off (VictoriaMetrics) or do not exist (ASAP, Prometheus).
+  warm-ups where it is fast; caches of whole answers are off (ASAP, VictoriaMetrics) or do not exist (Prometheus).
   Decoded summaries may stay in ASAP's memory between two of them. Where n is small, p99 is the slowest.
 - Memory is the resident set, pages shared by a server's processes counted once (Pss).
 - Ratios above 1 are in ASAP's favour.

@@ -27,7 +27,7 @@ ASAP_CONFIG: dict[str, Any] = {
     "engine": {"minibatch": {"window_size": "15s", "allowed_lateness": "15s", "acceptance_age": "4h"}},
     "head": {"retention": "5h", "max_bytes": "8GiB"},
     "log": {"max_bytes": "16GiB", "max_backlog": "16GiB"},
-    "query_engine": {"timeout": "10m", "max_samples": 1_000_000_000},
+    "query_engine": {"timeout": "10m", "max_samples": 1_000_000_000, "cache_bytes": 0},
     "aggregations": [
         {"expr": METRIC, "by": ["pattern"], "accumulators": ["sum", "count", "min", "max", "quantile"]},
     ],

@@ -248,7 +248,7 @@ class _FilesTimeline(_Timeline):
 
 
 for _machine in (_MemoryTimeline, _FilesTimeline):
-    _machine.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+    _machine.TestCase.settings = settings(max_examples=40, stateful_step_count=25)
 
 TestMemoryTimeline = _MemoryTimeline.TestCase
 TestFilesTimeline = _FilesTimeline.TestCase

@@ -254,7 +254,7 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_any_history_reads_like_a_dict_of_panes(
     reopen: Reopen, steps: list[Step], monkeypatch: pytest.MonkeyPatch

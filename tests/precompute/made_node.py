@@ -1,7 +1,7 @@
 """A whole core whose clock, heartbeats and ticks a test moves by hand: real log files, head, engine and query tiers."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -74,6 +74,7 @@ class Core:
     head_retention_ms: int = 2 * HOUR_MS
     log_max_bytes: int = 1 << 28
     max_backlog_bytes: int = 1 << 28
+    new_cache: Callable[[], ResultCache] = lambda: ResultCache(1 << 24)
 
     def __post_init__(self) -> None:
         self.head = Head(SeriesTable(), 1 << 26)
@@ -102,7 +103,7 @@ class Core:
         self.head_tier = HeadTier(
             self.head, lambda: self.intake.progress, self.clock, self.head_retention_ms, self.has_upstream
         )
-        self.cache = ResultCache(1 << 24)
+        self.cache = self.new_cache()
         memory = Memory(self.cache, self.engine)
         tiers = MixedTiers(self.summary_tier, self.head_tier, self.parts, self.has_upstream, memory, self.clock)
         self.queries = QueryEngine(

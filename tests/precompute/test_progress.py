@@ -116,7 +116,7 @@ def test_a_hole_is_forgotten_once_it_lies_before() -> None:
 
 
 @given(seed=st.integers(0, 1 << 32), span_ms=st.sampled_from([1000, 100_000, 10**9]))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_too_many_holes_become_fewer_that_cover_them_all(seed: int, span_ms: int) -> None:
     starts = np.random.default_rng(seed).integers(0, span_ms, MAX_HOLES + 200).tolist()
     holes = [Hole(after, after + 1 + after % 50, f"m{i}") for i, after in enumerate(starts)]

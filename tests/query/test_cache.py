@@ -216,7 +216,7 @@ class Model:
         assert bits_by_step(found) == [bits for (_, bits), is_hit in zip(known, hit.tolist(), strict=True) if is_hit]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(KEEP | FIND, max_size=50), st.randoms(use_true_random=False), st.sampled_from([30_000, MANY_BYTES]))
 def test_random_keeping_and_finding_is_as_a_dictionary_says(acts: list, random, max_bytes: int) -> None:  # type: ignore[no-untyped-def, type-arg]
     cache, model = ResultCache(max_bytes), Model()

@@ -6,7 +6,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from precompute.kernels.decimals import NO_NUMBER, UNDECIDED, VALUE, read_decimal
@@ -29,14 +29,12 @@ def read_or_undecided(text: str) -> None:
     assert found == UNDECIDED or (found == VALUE and same(value, float(text))), (text, found, value)
 
 
-@settings(deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_the_shortest_text_of_a_float_is_always_decided(value: float) -> None:
     assert read(repr(value)) in [(VALUE, value)]
     assert same(read(repr(value))[1], value)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**64 - 1))
 def test_any_pattern_of_bits_comes_back(bits: int) -> None:
     (value,) = struct.unpack("d", struct.pack("Q", bits))
@@ -44,13 +42,11 @@ def test_any_pattern_of_bits_comes_back(bits: int) -> None:
         assert same(read(repr(value))[1], value)
 
 
-@settings(deadline=None)
 @given(st.from_regex(r"-?[0-9]{0,24}\.?[0-9]{1,24}(e[+-]?[0-9]{1,3})?", fullmatch=True))
 def test_a_number_of_any_length_is_right_or_undecided(text: str) -> None:
     read_or_undecided(text)
 
 
-@settings(deadline=None)
 @given(st.integers(2**52, 2**53 - 1), st.integers(-1074, 970), st.sampled_from([-1, 0, 1]))
 def test_between_two_floats_and_just_beside_it_is_right_or_undecided(whole: int, power: int, beside: int) -> None:
     with localcontext(prec=1200):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -24,7 +24,6 @@ def same(values: F64, phi: float) -> bool:
     return bool(ours == theirs or (np.isnan(ours) and np.isnan(theirs)))
 
 
-@settings(deadline=None)
 @given(arrays(np.float64, st.integers(1, 80), elements=st.floats(width=64)), st.sampled_from(PHI))
 def test_of_any_few_values(values: F64, phi: float) -> None:
     assert same(values, phi)

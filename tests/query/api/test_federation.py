@@ -97,7 +97,7 @@ def test_no_more_series_are_read_than_a_query_may_have(tmp_path: Path, client: C
     assert response.content == b"3 series are selected; query_engine.max_samples is 2\n"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(

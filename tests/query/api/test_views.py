@@ -258,7 +258,7 @@ def test_a_defect_of_ours_is_told_without_its_trace() -> None:
     assert error(response) == (500, "internal", "an unexpected error; the log has more")
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(PATHS),
     st.dictionaries(

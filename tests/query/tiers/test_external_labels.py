@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from precompute.errors import Unsupported
@@ -149,7 +149,6 @@ MATCHERS = st.one_of(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.lists(MATCHERS, min_size=1, max_size=3), VALUES)
 def test_a_series_is_selected_there_if_it_is_selected_here(matchers: list[Matcher], own: str) -> None:
     try:

@@ -64,14 +64,12 @@ def sorted_rows(some: Rows) -> list[tuple[list[tuple[str, str]], list[float | No
     return sorted((sorted(labels.items()), list(values)) for labels, values in some if set(values) != {None})
 
 
-@settings(deadline=None)
 @given(ROWS)
 def test_what_we_write_we_read_to_the_bit(made: Rows) -> None:
     body = encode.answer(Answer(vector(made), TIMES, "range", (), "exact"))
     assert sorted_rows(rows(read(body).value)) == sorted_rows(made)
 
 
-@settings(deadline=None)
 @given(ROWS, st.integers(0, 4))
 def test_of_one_time_too(made: Rows, step: int) -> None:
     one = [(labels, values[step : step + 1]) for labels, values in made]
@@ -79,7 +77,6 @@ def test_of_one_time_too(made: Rows, step: int) -> None:
     assert sorted_rows(rows(read(body, Wanted(TIMES[step : step + 1], 1, False, False)).value)) == sorted_rows(one)
 
 
-@settings(deadline=None)
 @given(ROWS, st.sampled_from([None, 1, "\t"]), st.booleans())
 def test_blanks_and_the_order_of_keys_mean_nothing(made: Rows, indent: Any, backwards: bool) -> None:
     answer = json.loads(encode.answer(Answer(vector(made), TIMES, "range", (), "exact")))
@@ -89,7 +86,7 @@ def test_blanks_and_the_order_of_keys_mean_nothing(made: Rows, indent: Any, back
     assert sorted_rows(rows(read(text).value)) == sorted_rows(made)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_a_garbled_answer_is_refused_or_read_as_json_reads_it(data: st.DataObject) -> None:
     made = data.draw(ROWS)
@@ -112,7 +109,6 @@ def test_a_garbled_answer_is_refused_or_read_as_json_reads_it(data: st.DataObjec
         assert {t: v for t, v in zip(TIMES.tolist(), values, strict=True) if v is not None} == points
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10_000))
 def test_a_cut_off_answer_is_refused(length: int) -> None:
     body = matrix(({"a": "1"}, [[1764500000.25, "1"], [1764500001.75, "2"]]), warnings=["careful"])

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from precompute.errors import QueryError
 from precompute.evaluate.expr import Expr
@@ -39,7 +39,6 @@ def understood() -> Iterator[tuple[str, Expr]]:
             continue
 
 
-@settings(deadline=None)
 @given(EXPRESSIONS)
 def test_a_query_reads_back_as_the_same(expr: Expr) -> None:
     assert parse(query_text(expr)) == expr

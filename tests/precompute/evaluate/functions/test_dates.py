@@ -5,7 +5,7 @@ import math
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.precompute.evaluate.functions.asked import rows
@@ -24,7 +24,6 @@ def right(second: int) -> list[float | None]:
     return [t.minute, t.hour, t.isoweekday() % 7, t.day, t.timetuple().tm_yday, length, t.month, t.year]
 
 
-@settings(deadline=None)
 @given(st.integers(FIRST_S, LAST_S))
 def test_any_second_is_what_the_calendar_says(second: int) -> None:
     assert parts(second) == right(second)

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from precompute.evaluate.context import Features
@@ -55,7 +55,6 @@ def close(got: float | None, right: float) -> bool:
     return near or (got is not None and math.isnan(got) and math.isnan(right))
 
 
-@settings(deadline=None)
 @given(BOUNDS, COUNTS, st.sampled_from([0.0, 0.25, 0.5, 0.9, 1.0]))
 def test_a_quantile_is_where_its_rank_lies(bounds: list[float], counts: list[int], phi: float) -> None:
     bounds = [*bounds, INF]
@@ -65,7 +64,6 @@ def test_a_quantile_is_where_its_rank_lies(bounds: list[float], counts: list[int
     assert not asked.notes.infos and not asked.notes.warnings
 
 
-@settings(deadline=None)
 @given(BOUNDS, COUNTS, st.floats(-12, 12), st.floats(-12, 12))
 def test_a_fraction_is_what_lies_between(bounds: list[float], counts: list[int], lower: float, above: float) -> None:
     bounds = [*bounds, INF]
