@@ -135,8 +135,8 @@ two neighbouring values); `rank`: the answer is the exact quantile of a φ so ne
 
 ## What is measured
 
-Every State is built in {PARTS} parts that are merged. Each draw has its size and number as seed. Quantiles are asked for
-φ of {", ".join(map(str, PHIS))}. Bounds that hold always hold in every draw, or this page is not written; of the others no
+Every State is built in {PARTS} parts that are merged. Quantiles are asked for φ of
+{", ".join(map(str, PHIS))}. Bounds that hold always hold in every draw, or this page is not written; of the others no
 more answers may be outside than their confidence allows (a binomial margin of {UNLIKELY:g} per question).
 {sections(CLAIMS, sizes, seeds)}"""
 
