@@ -51,10 +51,11 @@ def _served(node: Node, told: Told) -> Iterator[dict[str, Any]]:
             continue
         entry: dict[str, Any] = {"tier": tier, "steps": served.steps}
         if tier == "summary" and node.coverage is not None:
-            aggregation, bound = node.coverage.aggregation, node.coverage.statistic.bound
+            aggregation, statistic = node.coverage.aggregation, node.coverage.statistic
             entry |= {
                 "aggregation": aggregation.id, "keeps": f"{aggregation.expr} {aggregation.grouping_text()}",
-                "panes": served.panes, "groups": served.groups, "bound": str(bound),
+                "panes": served.panes, "groups": served.groups, "accumulators": list(statistic.needs),
+                "bound": str(statistic.bound),
                 "seconds": served.seconds,
             }  # fmt: skip
         elif tier == "upstream":
