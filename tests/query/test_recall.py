@@ -38,7 +38,8 @@ COVERED = (
     "sum by (job) (rate(c_total[1m]))", "histogram_quantile(0.9, sum by (le) (rate(b_bucket[2m])))",
     "sum by (job) (g) / on (job) count by (job) (h)", "topk(1, sum by (job) (g) - on (job) sum by (job) (g offset 1m))",
     "sum(g @ start()) - on () sum(g)", "sum by (zone) (max_over_time(g[1m]) > 0)", "scalar(sum(g)) + h",
-    "max_over_time(sum(g)[2m:30s]) or sum(h)", "g * on (job) group_left () sum by (job) (h)", "absent(g) or sum by (zone) (g)",
+    "max_over_time(sum(g)[2m:30s]) or sum(h)", "g * on (job) group_left () sum by (job) (h)",
+    "absent(g) or sum by (zone) (g)",
     'count_values("v", count by (job) (h))', "sum by (zone) (h) unless on (zone) sum by (zone) (g) > 0",
 )  # fmt: skip
 
