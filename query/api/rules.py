@@ -82,7 +82,14 @@ class Exemplars(_FromUpstream, FormView):
     counted: ClassVar[str] = "query_exemplars"
 
     def empty(self, form: Form) -> HttpResponse:
-        return succeeded([]) if selectors(check_exemplars(form)) else HttpResponse(status=204)
+        return succeeded([]) if selectors(check_exemplars(form)) else _nothing()
+
+
+def _nothing() -> HttpResponse:
+    """No content, so of no type, which Django would name all the same."""
+    response = HttpResponse(status=204)
+    del response.headers["Content-Type"]
+    return response
 
 
 @extend_schema(exclude=True)
