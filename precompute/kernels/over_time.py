@@ -10,6 +10,30 @@ from precompute.kernels.arithmetic import add, quantile_sorted, sort_nan_first
 
 
 @kernel
+def extrapolated(difference, counter, per_second, n, first_ms, first, last_ms, end_ms, range_ms):
+    """The difference over n >= 2 samples, extrapolated towards the edges of the window `(end - range, end]`.
+
+    counter: it never lay below zero, so the window's start is no earlier than where it would have been zero.
+    Source: Prometheus, extrapolatedRate.
+    """
+    to_start = (first_ms - (end_ms - range_ms)) / 1000
+    to_end = (end_ms - last_ms) / 1000
+    sampled = (last_ms - first_ms) / 1000
+    spacing = sampled / (n - 1)
+    threshold = spacing * 1.1
+    if to_start >= threshold:
+        to_start = spacing / 2
+    if counter and difference > 0 and first >= 0:
+        to_start = min(to_start, sampled * (first / difference))
+    if to_end >= threshold:
+        to_end = spacing / 2
+    factor = (sampled + to_start + to_end) / sampled
+    if per_second:
+        factor /= range_ms / 1000
+    return difference * factor
+
+
+@kernel
 def regression(t_ms, values, lo, hi, origin_ms):
     """Slope per second and value at `origin_ms` of the least-squares line through a window of two samples or more.
 

@@ -10,7 +10,7 @@ import numpy as np
 from precompute.kernels import inlined, kernel
 from precompute.kernels.arithmetic import add, mean
 from precompute.kernels.head import collect, most_held, newest
-from precompute.kernels.over_time import last_extreme, median_deviation, regression, smoothed
+from precompute.kernels.over_time import extrapolated, last_extreme, median_deviation, regression, smoothed
 from precompute.kernels.quantiles import quantile
 
 _STALE_BITS = np.int64(0x7FF0000000000002)
@@ -254,21 +254,10 @@ def _extrapolated(function, t_ms, values, lo, hi, end_ms, range_ms):
         for k in range(lo + 1, hi):
             if values[k] < values[k - 1]:
                 result += values[k - 1]
-    to_start = (t_ms[lo] - (end_ms - range_ms)) / 1000
-    to_end = (end_ms - t_ms[hi - 1]) / 1000
-    sampled = (t_ms[hi - 1] - t_ms[lo]) / 1000
-    spacing = sampled / (hi - lo - 1)
-    threshold = spacing * 1.1
-    if to_start >= threshold:
-        to_start = spacing / 2
-    if counter and result > 0 and values[lo] >= 0:
-        to_start = min(to_start, sampled * (values[lo] / result))
-    if to_end >= threshold:
-        to_end = spacing / 2
-    factor = (sampled + to_start + to_end) / sampled
-    if function == RATE:
-        factor /= range_ms / 1000
-    return True, result * factor
+    rate = function == RATE
+    return True, extrapolated(
+        result, counter, rate, hi - lo, t_ms[lo], values[lo], t_ms[hi - 1], end_ms, range_ms
+    )
 
 
 @kernel

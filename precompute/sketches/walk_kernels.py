@@ -1,0 +1,111 @@
+"""What is known of one series from pane to pane: first and last sample, increase, changes, resets.
+
+Rows are one series each. A row joins the next pane's at a *seam*: between the last sample of one and the first of
+the other lies a step like any other, which may be a change or a reset.
+
+    pane 1        pane 2
+    3   5   9  |  2   4        seam 9 -> 2: a change, a reset, and 9 is added to the increase
+
+So these merge along time in order of time alone, and rows that overlap in time, as two series do, are refused.
+`firstlast` has no seam: it takes rows in any order, of several series too.
+
+Staleness markers are no samples; whoever feeds items leaves them out.
+"""
+
+import numpy as np
+
+from precompute.kernels import inlined, kernel
+from precompute.kernels.arithmetic import add
+from precompute.kernels.over_time import extrapolated
+from precompute.samples import F64, I64, Bool
+
+WHOLE = ("n", "first_ms", "last_ms", "resets", "changes")
+REAL = ("first", "last", "added", "comp")
+"""What a walk consists of, in the order of the planes that kernels take: int64[5, rows] and float64[4, rows].
+
+n samples; time and value of the oldest and the newest; added and comp: the compensated sum of the values that a
+reset fell from; how often the value fell, and how often it changed. All zero where n is 0."""
+
+N, FIRST_MS, LAST_MS, RESETS, CHANGES = range(5)
+FIRST, LAST, ADDED, COMP = range(4)
+DELTA, INCREASE, RATE = range(3)
+"""What `extrapolate` computes."""
+
+
+@kernel
+def join_walks(whole: I64, real: F64, into: I64, rows: int) -> tuple[I64, F64]:
+    """Walks put behind each other, each target's in order of time. Raises ValueError where they are not."""
+    w, r = np.zeros((5, rows), np.int64), np.zeros((4, rows))
+    for i in range(len(into)):
+        if whole[N, i]:
+            to = into[i]
+            if w[N, to]:
+                if whole[FIRST_MS, i] <= w[LAST_MS, to]:
+                    raise ValueError("samples of one series come out of the order of their times")
+                _cross(w[:, to], r[:, to], real[FIRST, i])
+            else:
+                w[FIRST_MS, to], r[FIRST, to] = whole[FIRST_MS, i], real[FIRST, i]
+            w[LAST_MS, to], r[LAST, to] = whole[LAST_MS, i], real[LAST, i]
+            for plane in (N, RESETS, CHANGES):
+                w[plane, to] += whole[plane, i]
+            r[ADDED, to], r[COMP, to] = add(real[ADDED, i], r[ADDED, to], r[COMP, to] + real[COMP, i])
+    return w, r
+
+
+@inlined
+def _cross(w: I64, r: F64, value: float) -> None:
+    """The step from a walk's last sample to `value`; PromQL's resets() and changes(): NaN to NaN is no change."""
+    last = r[LAST]
+    if value < last:
+        w[RESETS] += 1
+        r[ADDED], r[COMP] = add(last, r[ADDED], r[COMP])
+    if value != last and not (np.isnan(value) and np.isnan(last)):
+        w[CHANGES] += 1
+
+
+@kernel
+def join_ends(whole: I64, real: F64, into: I64, rows: int) -> tuple[I64, F64]:
+    """Oldest and newest samples of walks in any order; planes N to LAST_MS and FIRST to LAST.
+
+    Of two samples of one time the one that DESIGN's rule chooses: a number beats NaN, then the larger.
+    """
+    w, r = np.zeros((3, rows), np.int64), np.zeros((2, rows))
+    for i in range(len(into)):
+        if whole[N, i]:
+            to, empty = into[i], w[N, into[i]] == 0
+            w[N, to] += whole[N, i]
+            t, v = whole[FIRST_MS, i], real[FIRST, i]
+            if empty or t < w[FIRST_MS, to] or (t == w[FIRST_MS, to] and _beats(v, r[FIRST, to])):
+                w[FIRST_MS, to], r[FIRST, to] = t, v
+            t, v = whole[LAST_MS, i], real[LAST, i]
+            if empty or t > w[LAST_MS, to] or (t == w[LAST_MS, to] and _beats(v, r[LAST, to])):
+                w[LAST_MS, to], r[LAST, to] = t, v
+    return w, r
+
+
+@inlined
+def _beats(a: float, b: float) -> bool:
+    return a > b or (np.isnan(b) and not np.isnan(a)) or (a == b and np.signbit(b) and not np.signbit(a))
+
+
+@kernel
+def extrapolate(
+    n: I64, first_ms: I64, first: F64, last_ms: I64, last: F64, added: F64, what: int, until_ms: int, range_ms: int
+) -> tuple[Bool, F64]:
+    """PromQL's delta, increase or rate over `(until - range, until]`, which must hold all samples of every row.
+
+    Returns which rows have one (two samples are needed) and its value; bool[rows], float64[rows].
+    """
+    found, out = n >= 2, np.zeros(len(n))
+    for row in range(len(n)):
+        if n[row] and not until_ms - range_ms < first_ms[row] <= last_ms[row] <= until_ms:
+            raise ValueError("the window does not hold all samples of the summary")
+        if found[row]:
+            difference = last[row] - first[row]
+            if what != DELTA:
+                difference += added[row]
+            out[row] = extrapolated(
+                difference, what != DELTA, what == RATE, n[row], first_ms[row], first[row], last_ms[row], until_ms,
+                range_ms,
+            )  # fmt: skip
+    return found, out
