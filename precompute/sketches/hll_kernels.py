@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from precompute.kernels import inlined, kernel
-from precompute.samples import F64, I64, U8, U64, Bool
-from precompute.sketches.keyed import mixed
+from precompute.samples import F64, I64, U8, U64
+from precompute.sketches.keyed import NOWHERE, mixed
 
 
 @kernel
@@ -21,7 +21,7 @@ def fill_registers(key: U64, order: I64, ends: I64, dense: I64, p: int, register
     order, ends: the keys of each row, as `by_target`; dense int64[rows]: which registers are the row's, -1 for none.
     """
     for row in range(len(dense)):
-        if dense[row] >= 0:
+        if dense[row] != NOWHERE:
             own = registers[dense[row]]
             for at in range(ends[row], ends[row + 1]):
                 _take(own, key[order[at]], p)
@@ -40,10 +40,10 @@ def _take(own: U8, key: int, p: int) -> None:
 
 
 @kernel
-def merge_registers(source: U8, source_of: I64, into: I64, dense: I64, registers: U8) -> None:
-    """Merge registers uint8[m, 2^p] of rows `source_of` int64[m] into those of their targets `into[row]`."""
-    for i in range(len(source_of)):
-        own, other = registers[dense[into[source_of[i]]]], source[i]
+def merge_registers(source: U8, targets: I64, registers: U8) -> None:
+    """Merge registers uint8[s, 2^p] into those of `targets` int64[s]."""
+    for i in range(len(targets)):
+        own, other = registers[targets[i]], source[i]
         for slot in range(len(own)):
             own[slot] = max(own[slot], other[slot])
 
@@ -89,9 +89,3 @@ def _tau(x: float) -> float:
         y *= 0.5
         z -= (1.0 - x) ** 2 * y
     return z / 3
-
-
-@kernel
-def largest_rank(registers: U8) -> int:
-    """The largest value in any register; what is above 65 - p is no register's."""
-    return max(registers) if len(registers) else 0

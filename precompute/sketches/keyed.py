@@ -64,6 +64,11 @@ def rows_of_runs(off: I64, into: I32 | I64) -> I64:
     return np.repeat(into.astype(np.int64), np.diff(off))
 
 
+def full_runs(off: I64) -> I64:
+    """The rows that have a run, ascending."""
+    return np.flatnonzero(np.diff(off))
+
+
 @kernel
 def runs_by_key(key: U64, order: I64, ends: I64, skip: Bool, limit: int) -> tuple[I64, U64, I64, Bool]:
     """See Runs: off, keys, place and over. key uint64[m]; order, ends as `by_target`; skip bool[rows]."""
@@ -222,3 +227,12 @@ def _best(score: I64, picked: I64) -> None:
     by_score = np.argsort(worse, kind="mergesort")
     for j in range(k):
         picked[j] = chosen[by_score[j]]
+
+
+def nth_of_runs(off: I64, flat: F64, nth: float | F64 | U64) -> F64:
+    """The item that stands `nth`, from 1 on, in each run, NaN where it has none; nth one, or one per row."""
+    wanted = np.broadcast_to(np.asarray(nth, np.float64), len(off) - 1)
+    there = (wanted >= 1) & (wanted <= np.diff(off))
+    out = np.full(len(wanted), np.nan)
+    out[there] = flat[off[:-1][there] + wanted[there].astype(np.int64) - 1]
+    return out

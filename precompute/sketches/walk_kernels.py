@@ -1,23 +1,11 @@
-"""What is known of one series from pane to pane: first and last sample, increase, changes, resets.
-
-Rows are one series each. A row joins the next pane's at a *seam*: between the last sample of one and the first of
-the other lies a step like any other, which may be a change or a reset.
-
-    pane 1        pane 2
-    3   5   9  |  2   4        seam 9 -> 2: a change, a reset, and 9 is added to the increase
-
-So these merge along time in order of time alone, and rows that overlap in time, as two series do, are refused.
-`firstlast` has no seam: it takes rows in any order, of several series too.
-
-Staleness markers are no samples; whoever feeds items leaves them out.
-"""
+"""Walks: samples of one series in order of time, as far as changes, resets and the increase need them; see seams.py."""
 
 import numpy as np
 
 from precompute.kernels import inlined, kernel
 from precompute.kernels.arithmetic import add
 from precompute.kernels.over_time import extrapolated
-from precompute.samples import F64, I64, Bool
+from precompute.samples import F64, I64
 
 WHOLE = ("n", "first_ms", "last_ms", "resets", "changes")
 REAL = ("first", "last", "added", "comp")
@@ -89,23 +77,22 @@ def _beats(a: float, b: float) -> bool:
 
 
 @kernel
-def extrapolate(
-    n: I64, first_ms: I64, first: F64, last_ms: I64, last: F64, added: F64, what: int, until_ms: int, range_ms: int
-) -> tuple[Bool, F64]:
-    """PromQL's delta, increase or rate over `(until - range, until]`, which must hold all samples of every row.
+def extrapolate(whole: I64, real: F64, what: int, until_ms: I64, range_ms: I64) -> F64:
+    """PromQL's delta, increase or rate of each row over `(until - range, until]`; NaN of fewer than two samples.
 
-    Returns which rows have one (two samples are needed) and its value; bool[rows], float64[rows].
+    Raises ValueError where a window does not hold all samples of its row.
     """
-    found, out = n >= 2, np.zeros(len(n))
-    for row in range(len(n)):
-        if n[row] and not until_ms - range_ms < first_ms[row] <= last_ms[row] <= until_ms:
+    out = np.full(whole.shape[1], np.nan)
+    for row in range(len(out)):
+        w, r = whole[:, row], real[:, row]
+        if w[N] and not until_ms[row] - range_ms[row] < w[FIRST_MS] <= w[LAST_MS] <= until_ms[row]:
             raise ValueError("the window does not hold all samples of the summary")
-        if found[row]:
-            difference = last[row] - first[row]
+        if w[N] >= 2:
+            difference = r[LAST] - r[FIRST]
             if what != DELTA:
-                difference += added[row]
+                difference += r[ADDED] + r[COMP]
             out[row] = extrapolated(
-                difference, what != DELTA, what == RATE, n[row], first_ms[row], first[row], last_ms[row], until_ms,
-                range_ms,
+                difference, what != DELTA, what == RATE, w[N], w[FIRST_MS], r[FIRST], w[LAST_MS], until_ms[row],
+                range_ms[row],
             )  # fmt: skip
-    return found, out
+    return out
