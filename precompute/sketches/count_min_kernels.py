@@ -12,9 +12,9 @@ from precompute.sketches.keyed import NOWHERE, add_into, folded, mixed
 
 
 @inlined
-def _cell(key: int, line: int, width: int) -> int:
+def _cell(key: np.uint64, line: int, width: int) -> np.int64:
     """Which cell of a line a key belongs to; every line has a hash function of its own."""
-    h = mixed(np.uint64(key) ^ mixed(np.uint64(line + 1)))
+    h = mixed(key ^ mixed(np.uint64(line + 1)))
     return line * width + np.int64(((h >> np.uint64(32)) * np.uint64(width)) >> np.uint64(32))
 
 

@@ -26,8 +26,14 @@ from precompute.sketches.base import Accumulator, Array, Bound, Column, Items, S
 from precompute.sketches.columns import runs_rise
 from precompute.sketches.family import Family, Parameter, Value
 from precompute.sketches.keyed import (
-    NOWHERE, best_of_runs, find_in_runs, nth_of_runs, rows_of_runs, runs_of, sums_by_place,
-)  # fmt: skip
+    NOWHERE,
+    best_of_runs,
+    find_in_runs,
+    nth_of_runs,
+    rows_of_runs,
+    runs_of,
+    sums_by_place,
+)
 from precompute.sketches.weights import TOTALS, fit, known, merged_totals, totals_of, weighty
 
 

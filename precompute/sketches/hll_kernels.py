@@ -28,7 +28,7 @@ def fill_registers(key: U64, order: I64, ends: I64, dense: I64, p: int, register
 
 
 @inlined
-def _take(own: U8, key: int, p: int) -> None:
+def _take(own: U8, key: np.uint64, p: int) -> None:
     """The first p bits of the hash name the register; its value is the place of the lowest 1 among the others."""
     h = mixed(key)
     rest = (h & ((np.uint64(1) << np.uint64(64 - p)) - np.uint64(1))) | (np.uint64(1) << np.uint64(64 - p))

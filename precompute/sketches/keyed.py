@@ -18,12 +18,12 @@ NOWHERE = -1
 
 
 @inlined
-def mixed(key: int) -> int:
+def mixed(key: np.uint64) -> np.uint64:
     """A bijection of uint64 whose every output bit depends on every input bit.
 
     Source: G. Steele, D. Lea, C. Flood 2014, "Fast splittable pseudorandom number generators" (SplitMix64's finish).
     """
-    x = np.uint64(key) + np.uint64(0x9E3779B97F4A7C15)
+    x = key + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -56,7 +56,8 @@ def runs_of(row: I32 | I64, key: U64, rows: int, limit: int = NO_LIMIT, over: Bo
     """The runs of items (row, key); rows with more than `limit` distinct keys, and those already `over`, have none."""
     order, ends = by_target(row.astype(np.int64), rows)
     over = np.zeros(rows, np.bool_) if over is None else over
-    return Runs(*runs_by_key(key, order, ends, over, limit), order, ends)
+    off, keys, place, over = runs_by_key(key, order, ends, over, limit)
+    return Runs(off, keys, place, over, order, ends)
 
 
 def rows_of_runs(off: I64, into: I32 | I64) -> I64:
@@ -111,7 +112,7 @@ def runs_by_key(key: U64, order: I64, ends: I64, skip: Bool, limit: int) -> tupl
 
 
 @bare
-def _slot(found: U64, start: int, table: I64, size: int, key: int) -> int:
+def _slot(found: U64, start: int, table: I64, size: int, key: np.uint64) -> np.int64:
     """Where `key` stands in the table of indices into `found[start:]`, or the free slot it would take."""
     slot = np.int64(mixed(key) & np.uint64(size - 1))
     while table[slot] != NOWHERE and found[start + table[slot]] != key:

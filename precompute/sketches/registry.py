@@ -13,7 +13,23 @@ from typing import Any, get_args
 import numpy as np
 
 from precompute.samples import F64, Bool
-from precompute.sketches import exact, kll, le, log_buckets, moments, req, tdigest
+from precompute.sketches import (
+    count_min,
+    count_min_heap,
+    exact,
+    frequent,
+    hll,
+    key_set,
+    kll,
+    le,
+    log_buckets,
+    moments,
+    req,
+    seams,
+    tdigest,
+    top_k,
+    value_counts,
+)
 from precompute.sketches.base import EXACT, Accumulator, Bound, BoundKind, State, Vectors
 from precompute.sketches.columns import row_count
 from precompute.sketches.exact import mean_covered, mean_of
@@ -26,6 +42,14 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         for family in (
             *exact.FAMILIES,
             moments.FAMILY,
+            *seams.FAMILIES,
+            key_set.FAMILY,
+            value_counts.FAMILY,
+            *top_k.FAMILIES,
+            hll.FAMILY,
+            count_min.FAMILY,
+            count_min_heap.FAMILY,
+            frequent.FAMILY,
             log_buckets.FAMILY,
             kll.FAMILY,
             req.FAMILY,

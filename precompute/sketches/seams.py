@@ -6,8 +6,8 @@ the other lies a step like any other, which may be a change or a reset.
     pane 1        pane 2
     3   5   9  |  2   4        seam 9 -> 2: a change, a reset, and 9 is added to the increase
 
-So these merge along time in order of time alone, and rows that overlap in time, as two series do, are refused with
-ValueError. `firstlast` has no seam: it takes rows in any order, of several series too.
+So these merge along time in order of time alone. A row that was merged out of that order, or of two series, knows
+that (`overlaps`) and answers NaN. `firstlast` has no seam: it takes rows in any order, of several series too.
 
 Staleness markers are no samples; whoever feeds items leaves them out.
 """
@@ -23,10 +23,23 @@ from precompute.samples import F64, I32, I64, U64
 from precompute.sketches.base import EXACT, Bound, Column, Items, State
 from precompute.sketches.family import Family
 from precompute.sketches.walk_kernels import (
-    DELTA, FIRST, FIRST_MS, INCREASE, LAST, LAST_MS, RATE, REAL, WHOLE, N, extrapolate, join_ends, join_walks,
-)  # fmt: skip
+    DELTA,
+    FIRST,
+    FIRST_MS,
+    INCREASE,
+    LAST,
+    LAST_MS,
+    RATE,
+    REAL,
+    WHOLE,
+    N,
+    extrapolate,
+    join_ends,
+    join_walks,
+)
 
 ENDS = ("n", "first_ms", "first", "last_ms", "last")
+STEPS = (*ENDS, "overlaps")
 
 Parameter = float | F64 | U64
 
@@ -63,13 +76,16 @@ class Walk:
         return self._state(*self.join(*_planes(state), into.astype(np.int64), n_rows))
 
     def estimate(self, state: State, statistic: str, parameter: Parameter = 0.0) -> F64:
-        return np.where(state["n"] > 0, self.estimates[statistic](state, parameter), np.nan)
+        known = state["n"] > 0
+        if self.seams:
+            known &= state["overlaps"] == 0
+        return np.where(known, self.estimates[statistic](state, parameter), np.nan)
 
     def check(self, state: State) -> None:
         n, steps = state["n"], np.maximum(state["n"] - 1, 0)
-        events = [state[name] for name in ("resets", "changes") if name in state]
+        events = [state[name] for name in ("overlaps", "resets", "changes") if name in state]
         counted = all(bool(((e >= 0) & (e <= steps)).all()) for e in events)
-        if not (counted and bool((n >= 0).all()) and bool((state["first_ms"] <= state["last_ms"]).all())):
+        if not (counted and bool((n >= 0).all())):
             raise BlobError(f"columns of {self.name} do not fit each other")
 
     def _state(self, whole: I64, real: F64) -> State:
@@ -112,14 +128,12 @@ FIRSTLAST = Walk(
 )
 INCREASE_OF = Walk(
     "increase",
-    (*ENDS, "added", "comp"),
+    (*STEPS, "added", "comp"),
     join_walks,
     {"increase": _over_window(INCREASE), "rate": _over_window(RATE), "delta": _over_window(DELTA)},
 )
-CHANGES_OF = Walk(
-    "changes", (*ENDS, "changes"), join_walks, {"changes": lambda s, _: s["changes"].astype(np.float64)}
-)
-RESETS_OF = Walk("resets", (*ENDS, "resets"), join_walks, {"resets": lambda s, _: s["resets"].astype(np.float64)})
+CHANGES_OF = Walk("changes", (*STEPS, "changes"), join_walks, {"changes": lambda s, _: s["changes"].astype(np.float64)})
+RESETS_OF = Walk("resets", (*STEPS, "resets"), join_walks, {"resets": lambda s, _: s["resets"].astype(np.float64)})
 
 
 def _family(member: Walk, meaning: str) -> Family:

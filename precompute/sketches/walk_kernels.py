@@ -7,14 +7,15 @@ from precompute.kernels.arithmetic import add
 from precompute.kernels.over_time import extrapolated
 from precompute.samples import F64, I64
 
-WHOLE = ("n", "first_ms", "last_ms", "resets", "changes")
+WHOLE = ("n", "first_ms", "last_ms", "overlaps", "resets", "changes")
 REAL = ("first", "last", "added", "comp")
-"""What a walk consists of, in the order of the planes that kernels take: int64[5, rows] and float64[4, rows].
+"""What a walk consists of, in the order of the planes that kernels take: int64[6, rows] and float64[4, rows].
 
-n samples; time and value of the oldest and the newest; added and comp: the compensated sum of the values that a
-reset fell from; how often the value fell, and how often it changed. All zero where n is 0."""
+n samples; time and value of the oldest and the newest; how often what was joined did not come later; how often the
+value fell, and how often it changed; added and comp: the compensated sum of the values that a reset fell from.
+All zero where n is 0."""
 
-N, FIRST_MS, LAST_MS, RESETS, CHANGES = range(5)
+N, FIRST_MS, LAST_MS, OVERLAPS, RESETS, CHANGES = range(6)
 FIRST, LAST, ADDED, COMP = range(4)
 DELTA, INCREASE, RATE = range(3)
 """What `extrapolate` computes."""
@@ -22,19 +23,18 @@ DELTA, INCREASE, RATE = range(3)
 
 @kernel
 def join_walks(whole: I64, real: F64, into: I64, rows: int) -> tuple[I64, F64]:
-    """Walks put behind each other, each target's in order of time. Raises ValueError where they are not."""
-    w, r = np.zeros((5, rows), np.int64), np.zeros((4, rows))
+    """Walks put behind each other, each target's in order of time; what is not so is counted as an overlap."""
+    w, r = np.zeros((6, rows), np.int64), np.zeros((4, rows))
     for i in range(len(into)):
         if whole[N, i]:
             to = into[i]
             if w[N, to]:
-                if whole[FIRST_MS, i] <= w[LAST_MS, to]:
-                    raise ValueError("samples of one series come out of the order of their times")
+                w[OVERLAPS, to] += whole[FIRST_MS, i] <= w[LAST_MS, to]
                 _cross(w[:, to], r[:, to], real[FIRST, i])
             else:
                 w[FIRST_MS, to], r[FIRST, to] = whole[FIRST_MS, i], real[FIRST, i]
             w[LAST_MS, to], r[LAST, to] = whole[LAST_MS, i], real[LAST, i]
-            for plane in (N, RESETS, CHANGES):
+            for plane in (N, OVERLAPS, RESETS, CHANGES):
                 w[plane, to] += whole[plane, i]
             r[ADDED, to], r[COMP, to] = add(real[ADDED, i], r[ADDED, to], r[COMP, to] + real[COMP, i])
     return w, r
@@ -78,16 +78,17 @@ def _beats(a: float, b: float) -> bool:
 
 @kernel
 def extrapolate(whole: I64, real: F64, what: int, until_ms: I64, range_ms: I64) -> F64:
-    """PromQL's delta, increase or rate of each row over `(until - range, until]`; NaN of fewer than two samples.
+    """PromQL's delta, increase or rate of each row over `(until - range, until]`; NaN of fewer than two samples, and
+    where walks overlapped.
 
     Raises ValueError where a window does not hold all samples of its row.
     """
     out = np.full(whole.shape[1], np.nan)
     for row in range(len(out)):
         w, r = whole[:, row], real[:, row]
-        if w[N] and not until_ms[row] - range_ms[row] < w[FIRST_MS] <= w[LAST_MS] <= until_ms[row]:
+        if w[N] and not w[OVERLAPS] and not until_ms[row] - range_ms[row] < w[FIRST_MS] <= w[LAST_MS] <= until_ms[row]:
             raise ValueError("the window does not hold all samples of the summary")
-        if w[N] >= 2:
+        if w[N] >= 2 and not w[OVERLAPS]:
             difference = r[LAST] - r[FIRST]
             if what != DELTA:
                 difference += r[ADDED] + r[COMP]

@@ -22,6 +22,9 @@ class Line:
     """Parts merged give the bits of the whole: in any order; in the order of the values (for `seams`, of time); or
     they give an answer within the bound, and the same bits when they are merged in the same order again."""
 
+    stepwise: bool = True
+    """Merging rows at once gives the bits of merging them one by one."""
+
     def __str__(self) -> str:
         return self.name
 
@@ -37,6 +40,19 @@ LINES = (
     Line("min", "any order"),
     Line("max", "any order"),
     Line("stddev", "in order"),
+    Line("firstlast", "any order"),
+    Line("increase", "approximate"),
+    Line("changes", "in order"),
+    Line("resets", "in order"),
+    Line("keyset", "any order"),
+    Line("valuecounts", "any order"),
+    Line("topk", "any order"),
+    Line("bottomk(k=3)", "any order"),
+    Line("hll", "any order"),
+    Line("hll(p=7)", "any order"),
+    Line("countmin(width=64, depth=3)", "approximate", stepwise=False),
+    Line("countminheap(width=64, depth=3, k=10)", "approximate", stepwise=False),
+    Line("frequent(k=10)", "approximate", stepwise=False),
     Line("quantile", "any order"),
     Line("quantile(alpha=0.05)", "any order"),
     Line("kll(k=8)", "in order"),
