@@ -48,7 +48,7 @@ class CountMinHeap:
     cells: CountMin = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cells", CountMin(width=self.width, depth=self.depth))
+        object.__setattr__(self, "cells", CountMin(self.name, self.width, self.depth))
 
     @property
     def columns(self) -> tuple[Column, ...]:
