@@ -24,31 +24,29 @@ DELTA, INCREASE, RATE = range(3)
 @kernel
 def join_walks(whole: I64, real: F64, into: I64, rows: int) -> tuple[I64, F64]:
     """Walks put behind each other, each target's in order of time; what is not so is counted as an overlap."""
-    w, r = np.zeros((6, rows), np.int64), np.zeros((4, rows))
+    w, r = np.zeros((rows, 6), np.int64), np.zeros((rows, 4))
     for i in range(len(into)):
-        if whole[N, i]:
-            to = into[i]
-            if w[N, to]:
-                w[OVERLAPS, to] += whole[FIRST_MS, i] <= w[LAST_MS, to]
-                _cross(w[:, to], r[:, to], real[FIRST, i])
-            else:
-                w[FIRST_MS, to], r[FIRST, to] = whole[FIRST_MS, i], real[FIRST, i]
-            w[LAST_MS, to], r[LAST, to] = whole[LAST_MS, i], real[LAST, i]
-            for plane in (N, OVERLAPS, RESETS, CHANGES):
-                w[plane, to] += whole[plane, i]
-            r[ADDED, to], r[COMP, to] = add(real[ADDED, i], r[ADDED, to], r[COMP, to] + real[COMP, i])
-    return w, r
-
-
-@inlined
-def _cross(w: I64, r: F64, value: float) -> None:
-    """The step from a walk's last sample to `value`; PromQL's resets() and changes(): NaN to NaN is no change."""
-    last = r[LAST]
-    if value < last:
-        w[RESETS] += 1
-        r[ADDED], r[COMP] = add(last, r[ADDED], r[COMP])
-    if value != last and not (np.isnan(value) and np.isnan(last)):
-        w[CHANGES] += 1
+        if whole[N, i] == 0:
+            continue
+        to, first = into[i], real[FIRST, i]
+        if w[to, N]:
+            last = r[to, LAST]
+            w[to, OVERLAPS] += whole[FIRST_MS, i] <= w[to, LAST_MS]
+            if first < last:
+                w[to, RESETS] += 1
+                r[to, ADDED], r[to, COMP] = add(last, r[to, ADDED], r[to, COMP])
+            # PromQL's changes(): NaN to NaN is none
+            w[to, CHANGES] += first != last and not (np.isnan(first) and np.isnan(last))
+        else:
+            w[to, FIRST_MS], r[to, FIRST] = whole[FIRST_MS, i], first
+        w[to, LAST_MS], r[to, LAST] = whole[LAST_MS, i], real[LAST, i]
+        w[to, N] += whole[N, i]
+        if whole[N, i] > 1:  # one sample has no steps
+            w[to, OVERLAPS] += whole[OVERLAPS, i]
+            w[to, RESETS] += whole[RESETS, i]
+            w[to, CHANGES] += whole[CHANGES, i]
+            r[to, ADDED], r[to, COMP] = add(real[ADDED, i], r[to, ADDED], r[to, COMP] + real[COMP, i])
+    return w.T.copy(), r.T.copy()
 
 
 @kernel
