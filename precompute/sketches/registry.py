@@ -27,6 +27,7 @@ from precompute.sketches import (
     req,
     seams,
     tdigest,
+    theta,
     top_k,
     value_counts,
 )
@@ -47,6 +48,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             value_counts.FAMILY,
             *top_k.FAMILIES,
             hll.FAMILY,
+            theta.FAMILY,
             count_min.FAMILY,
             count_min_heap.FAMILY,
             frequent.FAMILY,

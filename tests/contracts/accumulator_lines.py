@@ -50,6 +50,7 @@ LINES = (
     Line("bottomk(k=3)", "any order"),
     Line("hll", "any order"),
     Line("hll(p=7)", "any order"),
+    Line("theta(lg_k=5)", "any order"),
     Line("countmin(width=64, depth=3)", "approximate", stepwise=False),
     Line("countminheap(width=64, depth=3, k=10)", "approximate", stepwise=False),
     Line("frequent(k=10)", "approximate", stepwise=False),
