@@ -6,7 +6,7 @@ not kept weighs at most `error`, and error <= total / (k + 1), however the parts
 had more than k keys are exact.
 
 Our own over columns, and not the frequent items of `datasketches`: that is an object for each group, which takes one
-key a call from Python and holds the GIL; its bound, total * 3.5 / 2^lg, is that of the same k.
+key a call from Python and holds the GIL, and its bound, 3.5 / 2^lg of the total, is looser for as many keys.
 
 Sources: J. Misra, D. Gries 1982, "Finding repeated elements"; P. Agarwal, G. Cormode, Z. Huang, J. Phillips, Z. Wei,
 K. Yi 2012, "Mergeable summaries", section 3. Which weights are taken: weights.py.

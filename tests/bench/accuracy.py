@@ -15,7 +15,8 @@ import numpy as np
 
 from precompute.samples import Bool
 from precompute.sketches.registry import FAMILIES, accumulator, fitted
-from tests.bench.accuracy_claims import CLAIMS, PHIS, Claim, Trial
+from tests.bench.accuracy_claim import Claim, Trial
+from tests.bench.accuracy_claims import CLAIMS, PHIS
 from tests.bench.accuracy_data import DISTRIBUTIONS, drawn
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "accuracy.md"
@@ -136,8 +137,9 @@ two neighbouring values); `rank`: the answer is the exact quantile of a φ so ne
 ## What is measured
 
 Every State is built in {PARTS} parts that are merged. Quantiles are asked for φ of
-{", ".join(map(str, PHIS))}. Bounds that hold always hold in every draw, or this page is not written; of the others no
-more answers may be outside than their confidence allows (a binomial margin of {UNLIKELY:g} per question).
+{", ".join(map(str, PHIS))}. Keys are the values, for `weight` and `topk` as whole numbers that weigh 1 each. Bounds
+that hold always hold in every draw, or this page is not written; of the others no more answers may be outside than
+their confidence allows (a binomial margin of {UNLIKELY:g} per question).
 {sections(CLAIMS, sizes, seeds)}"""
 
 

@@ -1,44 +1,19 @@
 """What is claimed of estimates, one Claim per accumulator and statistic, and how each is measured."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
-from precompute.samples import F64, Bool
+from precompute.samples import F64
 from precompute.sketches.base import EXACT, Bound, State, one_pane
 from precompute.sketches.columns import concat_columns, size_bytes
 from precompute.sketches.exact import sum_of
 from precompute.sketches.registry import accumulator
+from tests.bench.accuracy_claim import Claim, Trial
 from tests.bench.accuracy_data import neighbours, rank_error
+from tests.bench.accuracy_keys import KEY_CLAIMS
 
 PHIS = (0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One State asked several questions."""
-
-    errors: F64
-    """In the claim's unit, one per question."""
-    held: Bool
-    """Whether each answer is within the bound."""
-    state_bytes: int
-
-
-@dataclass(frozen=True)
-class Claim:
-    """An accumulator's bound on one statistic."""
-
-    name: str
-    """The accumulator."""
-    statistic: str
-    bound: Bound
-    unit: str
-    """What errors are measured in, for the page."""
-    measure: Callable[[F64, int], Trial]
-    """(values, parts) -> what a State of the values, built in parts and merged, answers."""
 
 
 def merged(name: str, values: F64, parts: int) -> State:
@@ -94,4 +69,5 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("sum", "sum", EXACT, "of Σ|x|; the bound is 1e-12", _sums),
     Claim("stddev", "M2", EXACT, "of Σx²; the bound is 1e-12", _moments),
     *map(quantiles, ("quantile", "quantile(alpha=0.001)", "kll", "kll(k=800)", "req", "req(k=32)", "tdigest", "le")),
+    *KEY_CLAIMS,
 )

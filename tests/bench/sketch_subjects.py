@@ -8,12 +8,17 @@ import datasketches
 import numpy as np
 from ddsketch import DDSketch
 
-from precompute.samples import F64, I32
+from precompute.samples import F64, I32, I64
 from precompute.sketches.base import Items, State, build_of
-from precompute.sketches.columns import concat_columns, size_bytes
+from precompute.sketches.columns import concat_columns, row_count, size_bytes
 from precompute.sketches.registry import accumulator
 
 PHI = 0.99
+
+
+def keys_of(value: F64) -> I64:
+    """Keys of which some come often: thousandths."""
+    return np.floor(value * 1000).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,10 @@ class Subject(Protocol):
     def most_values(self) -> int:
         """How many values it is given; loops are given fewer."""
 
+    @property
+    def most_groups(self) -> int:
+        """More groups would not fit into memory."""
+
     def build(self, data: Input) -> Any:
         """State of all groups."""
 
@@ -59,24 +68,25 @@ class Columns:
 
     name: str
     statistic: str
-    parameter: float = 0.0
+    parameter: float | tuple[float, float] = 0.0
     most_values: int = 1_000_000
+    most_groups: int = 100_000
 
     @property
     def title(self) -> str:
         return f"`{self.name}`"
 
     def build(self, data: Input) -> State:
-        m = len(data.value)
-        key = data.value.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        return build_of(accumulator(self.name), Items(data.group, data.value, np.arange(m), key, data.groups))
+        times, keys = np.arange(len(data.value)), keys_of(data.value).view(np.uint64)
+        return build_of(accumulator(self.name), Items(data.group, data.value, times, keys, data.groups))
 
     def merge(self, a: State, b: State) -> State:
-        kept, rows = accumulator(self.name), np.arange(len(next(iter(a.values()))))
+        kept = accumulator(self.name)
+        rows = np.arange(row_count(kept.columns, a))
         return kept.merge(concat_columns(kept.columns, [a, b]), np.tile(rows, 2), len(rows))
 
     def estimate(self, state: State) -> None:
-        accumulator(self.name).estimate(state, self.statistic, self.parameter)
+        accumulator(self.name).estimate(state, self.statistic, np.array(self.parameter))
 
     def size_bytes(self, state: State) -> int:
         return size_bytes(state)
@@ -94,6 +104,7 @@ class Loop:
     size: Callable[[Any], int]
     join: Callable[[Any, Any], Any] = lambda a, b: a.merge(b) or a
     most_values: int = 1_000_000
+    most_groups: int = 100_000
 
     def build(self, data: Input) -> list[Any]:
         made = [self.make() for _ in range(data.groups)]
@@ -119,6 +130,23 @@ def _update(sketch: Any, values: F64) -> None:
 def _add_each(sketch: DDSketch, values: F64) -> None:
     for value in values.tolist():
         sketch.add(value)
+
+
+def _add_keys(sketch: Any, values: F64) -> None:
+    for key in keys_of(values).tolist():
+        sketch.update(key)
+
+
+def _united(make: Callable[[], Any]) -> Callable[[Any, Any], Any]:
+    """Sketches without a merge need a union object."""
+
+    def join(a: Any, b: Any) -> Any:
+        union = make()
+        union.update(a)
+        union.update(b)
+        return union.get_result()
+
+    return join
 
 
 def _quantile(sketch: Any) -> Any:
@@ -149,4 +177,27 @@ SUBJECTS: tuple[Subject, ...] = (
     Columns("tdigest", "quantile", PHI),
     Loop("datasketches t-digest, k = 200", lambda: datasketches.tdigest_double(200), _update, _quantile, _serialized),
     Columns("le", "quantile", PHI),
+    Columns("firstlast", "last_over_time"),
+    Columns("increase", "rate", (2.0**40, 2.0**41)),
+    Columns("changes", "changes"),
+    Columns("resets", "resets"),
+    Columns("valuecounts", "count_values", 1.0),
+    Columns("topk", "topk", 1),
+    Columns("bottomk", "bottomk", 1),
+    Columns("keyset", "distinct"),
+    Columns("hll", "distinct"),
+    Loop("datasketches HLL, p = 14", lambda: datasketches.hll_sketch(14, datasketches.HLL_8), _add_keys,
+         lambda s: s.get_estimate(), lambda s: len(s.serialize_compact()), _united(lambda: datasketches.hll_union(14)),
+         200_000),
+    Columns("theta", "distinct"),
+    Loop("datasketches theta, lg k = 12", lambda: datasketches.update_theta_sketch(12), _add_keys,
+         lambda s: s.get_estimate(), lambda s: len(s.compact().serialize()),
+         _united(lambda: datasketches.theta_union(12)), 200_000),
+    Columns("countmin(width=272)", "weight", 1),
+    Loop("datasketches count-min, 5 × 272", lambda: datasketches.count_min_sketch(5, 272), _add_keys,
+         lambda s: s.get_estimate(1), _serialized, most_values=200_000, most_groups=10_000),
+    Columns("countminheap(width=272)", "topk", 1),
+    Columns("frequent", "topk", 1),
+    Loop("datasketches frequent items, lg k = 8", lambda: datasketches.frequent_items_sketch(8), _add_keys,
+         lambda s: s.get_estimate(1), lambda s: len(s.serialize(datasketches.PyLongsSerDe())), most_values=200_000),
 )  # fmt: skip

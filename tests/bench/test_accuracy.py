@@ -10,7 +10,8 @@ from precompute.samples import F64
 from precompute.sketches.base import Bound
 from precompute.sketches.registry import FAMILIES, accumulator
 from tests.bench.accuracy import PATH, cells, check, most_misses, registry_table, sections
-from tests.bench.accuracy_claims import CLAIMS, Claim, Trial
+from tests.bench.accuracy_claim import Claim, Trial
+from tests.bench.accuracy_claims import CLAIMS
 from tests.bench.accuracy_data import DISTRIBUTIONS, rank_error
 
 SIZES = (10, 1000, 10_000, 100_000)
