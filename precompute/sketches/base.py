@@ -16,7 +16,9 @@ What a caller may assume:
   shards in order, and in `merge` row by row. The same order gives the same bits, and building shard by shard and
   merging in shard order gives the bits of building all at once. Nothing is drawn at random.
 - Everything else (counts, extremes, keys, buckets) is a function of the multiset of values alone.
-- One with `seams` is right only if panes of one series are merged in order of time.
+- Weights of keys are too, while they are whole and below 2^53; others are within 1e-12 of it. Which keys a sketch of the
+  heaviest keeps depends on how parts were cut, within its bound.
+- One with `seams` knows one series, in order of time. What was merged otherwise answers NaN.
 - States are frozen: no operation changes its arguments, results may share memory with them.
 - Nothing blocks or does I/O. A kernel holds no lock and releases the GIL.
 """
@@ -174,7 +176,8 @@ class Accumulator(Protocol[Fed]):
     def estimate(self, state: State, statistic: str, parameter: float | F64 | U64 = 0.0) -> F64:
         """One of `answers` for all rows; float64[rows], NaN for an empty row unless the statistic says otherwise.
 
-        parameter: one, or one per row: φ of a quantile, the key whose weight is asked.
+        parameter: one, or one per row: φ of a quantile, the key whose weight is asked, the rank of topk from 1 on; of
+        rate, increase and delta the window (until_ms, range_ms), float64[2] or float64[rows, 2].
         """
 
     def check(self, state: State) -> None:

@@ -73,12 +73,3 @@ def _salted(keys: U64, values: F64) -> U64:
     """Other keys in each draw."""
     salt = hashlib.blake2b(values.tobytes(), digest_size=8).digest()
     return keys ^ np.frombuffer(salt, np.uint64)[0]
-
-
-HEAVY = ("countminheap", "frequent", "frequent(k=1000)")
-
-KEY_CLAIMS: tuple[Claim, ...] = (
-    *map(distinct, ("hll", "hll(p=10)", "theta")),
-    *map(weight, ("countmin", "countmin(width=272)", *HEAVY)),
-    *map(topk, HEAVY),
-)

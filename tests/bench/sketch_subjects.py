@@ -1,6 +1,6 @@
 """What `make bench-sketches` measures: our accumulators over columns, and others' objects in a Python loop."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,7 +11,7 @@ from ddsketch import DDSketch
 from precompute.samples import F64, I32, I64
 from precompute.sketches.base import Items, State, build_of
 from precompute.sketches.columns import concat_columns, row_count, size_bytes
-from precompute.sketches.registry import accumulator
+from precompute.sketches.registry import FAMILIES, accumulator
 
 PHI = 0.99
 
@@ -161,43 +161,57 @@ def _bins(sketch: DDSketch) -> int:
     return 8 * (len(sketch._store.bins) + len(sketch._negative_store.bins))
 
 
-SUBJECTS: tuple[Subject, ...] = (
-    Columns("sum", "sum"),
-    Columns("count", "count"),
-    Columns("min", "min"),
-    Columns("stddev", "stddev"),
-    Columns("quantile", "quantile", PHI),
-    Loop("ddsketch 3.0.1, α = 1 %", lambda: DDSketch(0.01), _add_each, lambda s: s.get_quantile_value(PHI), _bins,
-         most_values=200_000),
-    Columns("kll", "quantile", PHI),
-    Loop("datasketches KLL, k = 200", lambda: datasketches.kll_doubles_sketch(200), _update, _quantile, _serialized),
-    Columns("req", "quantile", PHI),
-    Loop("datasketches REQ, k = 12 (float32)", lambda: datasketches.req_floats_sketch(12),
-         lambda s, values: s.update(values.astype(np.float32)), _quantile, _serialized),
-    Columns("tdigest", "quantile", PHI),
-    Loop("datasketches t-digest, k = 200", lambda: datasketches.tdigest_double(200), _update, _quantile, _serialized),
-    Columns("le", "quantile", PHI),
-    Columns("firstlast", "last_over_time"),
-    Columns("increase", "rate", (2.0**40, 2.0**41)),
-    Columns("changes", "changes"),
-    Columns("resets", "resets"),
-    Columns("valuecounts", "count_values", 1.0),
-    Columns("topk", "topk", 1),
-    Columns("bottomk", "bottomk", 1),
-    Columns("keyset", "distinct"),
-    Columns("hll", "distinct"),
-    Loop("datasketches HLL, p = 14", lambda: datasketches.hll_sketch(14, datasketches.HLL_8), _add_keys,
-         lambda s: s.get_estimate(), lambda s: len(s.serialize_compact()), _united(lambda: datasketches.hll_union(14)),
-         200_000),
-    Columns("theta", "distinct"),
-    Loop("datasketches theta, lg k = 12", lambda: datasketches.update_theta_sketch(12), _add_keys,
-         lambda s: s.get_estimate(), lambda s: len(s.compact().serialize()),
-         _united(lambda: datasketches.theta_union(12)), 200_000),
-    Columns("countmin(width=272)", "weight", 1),
-    Loop("datasketches count-min, 5 × 272", lambda: datasketches.count_min_sketch(5, 272), _add_keys,
-         lambda s: s.get_estimate(1), _serialized, most_values=200_000, most_groups=10_000),
-    Columns("countminheap(width=272)", "topk", 1),
-    Columns("frequent", "topk", 1),
-    Loop("datasketches frequent items, lg k = 8", lambda: datasketches.frequent_items_sketch(8), _add_keys,
-         lambda s: s.get_estimate(1), lambda s: len(s.serialize(datasketches.PyLongsSerDe())), most_values=200_000),
-)  # fmt: skip
+PARAMETERS: dict[str, float | tuple[float, float]] = {
+    "quantile": PHI,
+    "topk": 1,
+    "bottomk": 1,
+    "increase": (2.0**40, 2.0**41),
+}
+"""What a statistic is asked for, where that matters: the window holds all samples."""
+
+OTHERS: dict[str, Loop] = {
+    "quantile": Loop(
+        "ddsketch 3.0.1, α = 1 %", lambda: DDSketch(0.01), _add_each, lambda s: s.get_quantile_value(PHI), _bins,
+        most_values=200_000,
+    ),
+    "kll": Loop(
+        "datasketches KLL, k = 200", lambda: datasketches.kll_doubles_sketch(200), _update, _quantile, _serialized
+    ),
+    "req": Loop(
+        "datasketches REQ, k = 12 (float32)", lambda: datasketches.req_floats_sketch(12),
+        lambda s, values: s.update(values.astype(np.float32)), _quantile, _serialized,
+    ),
+    "tdigest": Loop(
+        "datasketches t-digest, k = 200", lambda: datasketches.tdigest_double(200), _update, _quantile, _serialized
+    ),
+    "hll": Loop(
+        "datasketches HLL, p = 14", lambda: datasketches.hll_sketch(14, datasketches.HLL_8), _add_keys,
+        lambda s: s.get_estimate(), lambda s: len(s.serialize_compact()), _united(lambda: datasketches.hll_union(14)),
+        200_000,
+    ),
+    "theta": Loop(
+        "datasketches theta, lg k = 12", lambda: datasketches.update_theta_sketch(12), _add_keys,
+        lambda s: s.get_estimate(), lambda s: len(s.compact().serialize()),
+        _united(lambda: datasketches.theta_union(12)), 200_000,
+    ),
+    "countmin": Loop(
+        "datasketches count-min, 5 × 2719", lambda: datasketches.count_min_sketch(5, 2719), _add_keys,
+        lambda s: s.get_estimate(1), _serialized, most_values=200_000, most_groups=1000,
+    ),
+    "frequent": Loop(
+        "datasketches frequent items, lg k = 8", lambda: datasketches.frequent_items_sketch(8), _add_keys,
+        lambda s: s.get_estimate(1), lambda s: len(s.serialize(datasketches.PyLongsSerDe())), most_values=200_000,
+    ),
+}  # fmt: skip
+"""Other packages' objects, by the family of ours that they stand beside."""
+
+
+def _subjects() -> Iterator[Subject]:
+    for name in FAMILIES:
+        statistic = next(iter(accumulator(name).answers))
+        yield Columns(name, statistic, PARAMETERS.get(statistic, 0.0))
+        if name in OTHERS:
+            yield OTHERS[name]
+
+
+SUBJECTS: tuple[Subject, ...] = tuple(_subjects())

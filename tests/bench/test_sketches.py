@@ -2,8 +2,7 @@
 
 import pytest
 
-from precompute.sketches.registry import FAMILIES, family_of
-from tests.bench.sketch_subjects import SUBJECTS, Columns, Subject
+from tests.bench.sketch_subjects import SUBJECTS, Subject
 from tests.bench.sketches import Figures, measure, page
 
 
@@ -15,8 +14,3 @@ def test_each_subject_is_measured(subject: Subject, groups: int) -> None:
     assert (figures.groups, figures.values) == (groups, 300)
     assert min(figures.updates, figures.merges, figures.estimates, figures.group_bytes) > 0
     assert figures.row() in page([figures])
-
-
-def test_every_family_is_measured() -> None:
-    measured = {family_of(subject.name).name for subject in SUBJECTS if isinstance(subject, Columns)}
-    assert measured >= FAMILIES.keys() - {"max"}
