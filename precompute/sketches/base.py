@@ -16,8 +16,8 @@ What a caller may assume:
   shards in order, and in `merge` row by row. The same order gives the same bits, and building shard by shard and
   merging in shard order gives the bits of building all at once. Nothing is drawn at random.
 - Everything else (counts, extremes, keys, buckets) is a function of the multiset of values alone.
-- Weights of keys are too, while they are whole and below 2^53; others are within 1e-12 of it. Which keys a sketch of the
-  heaviest keeps depends on how parts were cut, within its bound.
+- Weights of keys are too, while they are whole and below 2^53; others are within 1e-12 of it. Which keys a sketch of
+  the heaviest keeps depends on how parts were cut, within its bound.
 - One with `seams` knows one series, in order of time. What was merged otherwise answers NaN.
 - States are frozen: no operation changes its arguments, results may share memory with them.
 - Nothing blocks or does I/O. A kernel holds no lock and releases the GIL.

@@ -20,8 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from precompute.errors import BlobError
-from precompute.kernels import kernel
-from precompute.samples import F64, I32, I64, U64
+from precompute.samples import F64, I32, I64, U64, Bool
 from precompute.sketches.base import Accumulator, Array, Bound, Column, Items, State
 from precompute.sketches.columns import runs_rise
 from precompute.sketches.family import Family, Parameter, Value
@@ -101,27 +100,18 @@ class FrequentItems:
     def _reduced(self, row: I64, key: U64, weight: F64, error: F64) -> dict[str, Array]:
         runs = runs_of(row, key, len(error))
         sums = sums_by_place(runs.place, weight, len(runs.keys))
-        off, kept, left, cut = _reduce(runs.off, sums, self.k)
-        return {"error": error + cut, "key_off": off, "key": runs.keys[kept], "weight": left}
+        kept, cut = _over_cut(runs.off, sums, self.k)
+        off = np.concatenate([[0], np.cumsum(kept)])[runs.off]
+        left = sums - np.repeat(cut, np.diff(runs.off))
+        return {"error": error + cut, "key_off": off, "key": runs.keys[kept], "weight": left[kept]}
 
 
-@kernel
-def _reduce(off: I64, weight: F64, k: int) -> tuple[I64, I64, F64, F64]:
-    """Runs of at most k entries: offsets, which entries are kept, what is left of them, what was taken off each row."""
-    rows = len(off) - 1
-    kept_off, cut = np.zeros(rows + 1, np.int64), np.zeros(rows)
-    kept, left, at = np.empty(len(weight), np.int64), np.empty(len(weight)), 0
-    for row in range(rows):
-        run = weight[off[row] : off[row + 1]]
-        if len(run) > k:
-            place = len(run) - k - 1
-            cut[row] = np.partition(run, place)[place]
-        for i in range(off[row], off[row + 1]):
-            if weight[i] > cut[row]:
-                kept[at], left[at] = i, weight[i] - cut[row]
-                at += 1
-        kept_off[row + 1] = at
-    return kept_off, kept[:at].copy(), left[:at].copy(), cut
+def _over_cut(off: I64, weight: F64, k: int) -> tuple[Bool, F64]:
+    """What each run's weights are cut by: the (k + 1)th largest, 0 if there are fewer; and which are larger."""
+    picks, best_off = best_of_runs(off, weight.view(np.int64), k + 1)
+    cut, full = np.zeros(len(off) - 1), np.diff(best_off) > k
+    cut[full] = weight[picks[best_off[1:][full] - 1]]
+    return weight > np.repeat(cut, np.diff(off)), cut
 
 
 def _fit(error: float) -> Mapping[str, Value]:

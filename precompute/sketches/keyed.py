@@ -4,6 +4,7 @@ What counts, sums or remembers something per key is built from these: `runs_of` 
 and one pass over the items folds their values into the entries.
 """
 
+import secrets
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,9 @@ from precompute.samples import F64, I32, I64, U64, Bool
 from precompute.sketches.log_kernels import by_target
 
 NO_LIMIT = np.iinfo(np.int64).max
+_SALT = np.uint64(secrets.randbits(64))
+"""Chosen anew by each process, so that nobody can choose keys that crowd a table; no result depends on it."""
+_BYTE, _SIGN = np.uint64(255), np.uint64(1 << 63)
 NOWHERE = -1
 """Place of what has none."""
 
@@ -56,7 +60,7 @@ def runs_of(row: I32 | I64, key: U64, rows: int, limit: int = NO_LIMIT, over: Bo
     """The runs of items (row, key); rows with more than `limit` distinct keys, and those already `over`, have none."""
     order, ends = by_target(row.astype(np.int64), rows)
     over = np.zeros(rows, np.bool_) if over is None else over
-    off, keys, place, over = runs_by_key(key, order, ends, over, limit)
+    off, keys, place, over = runs_by_key(key, order, ends, over, limit, _SALT)
     return Runs(off, keys, place, over, order, ends)
 
 
@@ -71,7 +75,9 @@ def full_runs(off: I64) -> I64:
 
 
 @kernel
-def runs_by_key(key: U64, order: I64, ends: I64, skip: Bool, limit: int) -> tuple[I64, U64, I64, Bool]:
+def runs_by_key(
+    key: U64, order: I64, ends: I64, skip: Bool, limit: int, salt: np.uint64
+) -> tuple[I64, U64, I64, Bool]:
     """See Runs: off, keys, place and over. key uint64[m]; order, ends as `by_target`; skip bool[rows]."""
     rows = len(ends) - 1
     off, place, over = np.zeros(rows + 1, np.int64), np.full(len(key), NOWHERE, np.int64), skip.copy()
@@ -84,7 +90,7 @@ def runs_by_key(key: U64, order: I64, ends: I64, skip: Bool, limit: int) -> tupl
         table[:size] = NOWHERE
         for at in range(ends[row], ends[row + 1]):
             k = key[order[at]]
-            slot = _slot(found, start, table, size, k)
+            slot = _slot(found, start, table, size, k, salt)
             if table[slot] == NOWHERE:
                 if n == limit:
                     over[row] = True
@@ -97,7 +103,7 @@ def runs_by_key(key: U64, order: I64, ends: I64, skip: Bool, limit: int) -> tupl
                     size *= 4
                     if size > len(table):
                         table = np.empty(size, np.int64)
-                    _fill(found, start, n, table, size)
+                    _fill(found, start, n, table, size, salt)
                 place[order[at]] = n - 1
             else:
                 place[order[at]] = table[slot]
@@ -112,20 +118,20 @@ def runs_by_key(key: U64, order: I64, ends: I64, skip: Bool, limit: int) -> tupl
 
 
 @bare
-def _slot(found: U64, start: int, table: I64, size: int, key: np.uint64) -> np.int64:
+def _slot(found: U64, start: int, table: I64, size: int, key: np.uint64, salt: np.uint64) -> np.int64:
     """Where `key` stands in the table of indices into `found[start:]`, or the free slot it would take."""
-    slot = np.int64(mixed(key) & np.uint64(size - 1))
+    slot = np.int64(mixed(key ^ salt) & np.uint64(size - 1))
     while table[slot] != NOWHERE and found[start + table[slot]] != key:
         slot = (slot + 1) & (size - 1)
     return slot
 
 
 @bare
-def _fill(found: U64, start: int, n: int, table: I64, size: int) -> None:
+def _fill(found: U64, start: int, n: int, table: I64, size: int, salt: np.uint64) -> None:
     """Put the keys `found[start : start + n]` into an empty table."""
     table[:size] = NOWHERE
     for i in range(n):
-        table[_slot(found, start, table, size, found[start + i])] = i
+        table[_slot(found, start, table, size, found[start + i], salt)] = i
 
 
 @kernel
@@ -135,13 +141,42 @@ def _sort_run(run: U64, start: int, items: I64, place: I64) -> None:
         for i in items:
             place[i] = start
         return
-    by_key = np.argsort(run)
+    by_key = _ascending(run)
     run[:] = run[by_key]
     rank = np.empty(len(run), np.int64)
     for r in range(len(run)):
         rank[by_key[r]] = r
     for i in items:
         place[i] = start + rank[place[i]]
+
+
+@kernel
+def _ascending(keys: U64) -> I64:
+    """Indices that sort keys, equal ones in their order; long runs byte by byte, so that no input is a slow one."""
+    n, order = len(keys), np.arange(len(keys))
+    if n < 64:
+        for i in range(1, n):
+            j = i
+            while j > 0 and keys[order[j - 1]] > keys[i]:
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = i
+        return order
+    counts = np.zeros((8, 256), np.int64)
+    for k in keys:
+        for byte in range(8):
+            counts[byte, np.int64((k >> np.uint64(8 * byte)) & _BYTE)] += 1
+    other = np.empty_like(order)
+    for byte in range(8):
+        if counts[byte].max() == n:
+            continue
+        place = np.cumsum(counts[byte]) - counts[byte]
+        for entry in order:
+            digit = np.int64((keys[entry] >> np.uint64(8 * byte)) & _BYTE)
+            other[place[digit]] = entry
+            place[digit] += 1
+        order, other = other, order
+    return order
 
 
 @kernel
@@ -197,37 +232,9 @@ def best_of_runs(off: I64, score: I64, k: int) -> tuple[I64, I64]:
         kept[row + 1] = kept[row] + min(k, off[row + 1] - off[row])
     picks = np.empty(kept[rows], np.int64)
     for row in range(rows):
-        run = score[off[row] : off[row + 1]]
-        picked = picks[kept[row] : kept[row + 1]]
-        _best(run, picked)
-        picked += off[row]
+        best_first = _ascending((~score[off[row] : off[row + 1]]).view(np.uint64) ^ _SIGN)
+        picks[kept[row] : kept[row + 1]] = best_first[: kept[row + 1] - kept[row]] + off[row]
     return picks, kept
-
-
-@kernel
-def _best(score: I64, picked: I64) -> None:
-    """Fill `picked` with the indices of its length's best scores, best first."""
-    k, n = len(picked), len(score)
-    if k == 0:
-        return
-    chosen = np.arange(n)
-    if k < n:
-        worst = np.partition(score, n - k)[n - k]
-        ties = k
-        for i in range(n):
-            ties -= score[i] > worst
-        at = 0
-        for i in range(n):
-            if score[i] > worst or (score[i] == worst and ties > 0):
-                ties -= score[i] == worst
-                chosen[at] = i
-                at += 1
-    worse = np.empty(k, np.int64)
-    for j in range(k):
-        worse[j] = ~score[chosen[j]]
-    by_score = np.argsort(worse, kind="mergesort")
-    for j in range(k):
-        picked[j] = chosen[by_score[j]]
 
 
 def nth_of_runs(off: I64, flat: F64, nth: float | F64 | U64) -> F64:

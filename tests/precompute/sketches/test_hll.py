@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from precompute.errors import BlobError
 from precompute.samples import U64
 from precompute.sketches.base import State
-from precompute.sketches.registry import accumulator, family_of, fitted
+from precompute.sketches.registry import accumulator, fitted
 from tests.precompute.sketches.chance import allowed_misses
 from tests.precompute.sketches.made import drawn, same_bits
 from tests.precompute.sketches.one_row import in_parts, weighed
@@ -56,10 +56,10 @@ def test_the_bound_holds_at_its_confidence(p: int, n: int) -> None:
 
 
 def test_a_smaller_error_takes_more_registers() -> None:
-    assert fitted(family_of("hll"), 0.95) == "hll(p=12)"
-    assert accumulator(fitted(family_of("hll"), 0.99)).answers["distinct"].size <= 0.01
+    assert fitted("hll", 0.95) == "hll(p=12)"
+    assert accumulator(fitted("hll", 0.99)).answers["distinct"].size <= 0.01
     with pytest.raises(ValueError, match="cannot promise"):
-        fitted(family_of("hll"), 0.999)
+        fitted("hll", 0.999)
 
 
 def broken(**columns: list[int]) -> State:

@@ -47,7 +47,10 @@ def test_a_million_keys_that_differ_in_their_highest_bits_alone_are_told_apart()
 
 
 @drawn
-@given(st.lists(st.lists(st.integers(-5, 5), max_size=30), max_size=4), st.integers(1, 8))
+@given(
+    st.lists(st.lists(st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1), max_size=100), max_size=4),
+    st.integers(1, 80),
+)
 def test_the_best_of_each_run_come_first_and_of_equals_those_that_stand_first(runs: list[list[int]], k: int) -> None:
     off = np.cumsum([0, *map(len, runs)])
     picks, kept = best_of_runs(off, np.array([s for run in runs for s in run], np.int64), k)

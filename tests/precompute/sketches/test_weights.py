@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from precompute.errors import BlobError
 from precompute.samples import F64, U64
 from precompute.sketches.base import Items
-from precompute.sketches.registry import accumulator, family_of, fitted
+from precompute.sketches.registry import accumulator, fitted
 from tests.precompute.sketches.chance import allowed_misses
 from tests.precompute.sketches.made import ODD, drawn, same_bits
 from tests.precompute.sketches.one_row import in_parts, merged, weighed
@@ -139,9 +139,9 @@ def test_the_error_of_frequent_items_is_known_and_within_the_bound() -> None:
 
 
 def test_parameters_come_from_the_error_that_is_allowed() -> None:
-    assert fitted(family_of("countmin"), 0.99) == "countmin(width=272)"
-    assert fitted(family_of("frequent"), 0.99) == "frequent(k=100)"
-    found = accumulator(fitted(family_of("countminheap"), 0.95))
+    assert fitted("countmin", 0.99) == "countmin(width=272)"
+    assert fitted("frequent", 0.99) == "frequent(k=100)"
+    found = accumulator(fitted("countminheap", 0.95))
     assert max(bound.size for bound in found.answers.values()) <= 0.05
 
 
