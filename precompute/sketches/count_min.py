@@ -122,7 +122,7 @@ SIZES = (
 
 
 def _fit(error: float) -> Mapping[str, Value]:
-    return {"width": min(max(math.ceil(math.e / error), 64), 1 << 16)}
+    return {"width": min(max(math.ceil(math.e / error), 272), 1 << 16)}
 
 
 FAMILY = Family(

@@ -113,7 +113,7 @@ def _row_bytes(found: Accumulator[Any], n: int) -> float:
 
 
 def _fit(error: float) -> Mapping[str, Value]:
-    half = error / 2
+    half = min(error, 0.1) / 2
     return {"k": min(math.ceil(1 / half), 10_000), "width": min(math.ceil(worst_of_many(5) / half), 1 << 16)}
 
 

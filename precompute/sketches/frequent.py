@@ -115,7 +115,7 @@ def _over_cut(off: I64, weight: F64, k: int) -> tuple[Bool, F64]:
 
 
 def _fit(error: float) -> Mapping[str, Value]:
-    return {"k": min(max(math.ceil(1 / error), 10), 100_000)}
+    return {"k": min(max(math.ceil(1 / error), 50), 100_000)}
 
 
 def _row_bytes(found: Accumulator[Any], n: int) -> float:

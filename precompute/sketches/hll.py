@@ -89,7 +89,7 @@ class HyperLogLog:
 
 
 def _fit(error: float) -> Mapping[str, Value]:
-    return {"p": min(max(math.ceil(2 * math.log2(DEVIATIONS * 1.04 / error)), LEAST_P), MOST_P)}
+    return {"p": min(max(math.ceil(2 * math.log2(DEVIATIONS * 1.04 / error)), 10), MOST_P)}
 
 
 def _row_bytes(found: Accumulator[Any], n: int) -> float:

@@ -107,7 +107,7 @@ def _state(rows: Iterable[bytes]) -> State:
 
 
 def _fit(error: float) -> Mapping[str, Value]:
-    return {"lg_k": min(max(math.ceil(math.log2((DEVIATIONS / error) ** 2 + 1)), 5), 18)}
+    return {"lg_k": min(max(math.ceil(math.log2((DEVIATIONS / error) ** 2 + 1)), 10), 18)}
 
 
 def _row_bytes(found: Accumulator[Any], n: int) -> float:

@@ -30,8 +30,10 @@ class Line:
 
 
 def parameter_of(statistic: str) -> float | F64:
-    """A parameter that a statistic has a meaning for: a window of time, or a number."""
-    return np.array([2.0**40, 2.0**41]) if statistic in ("increase", "rate", "delta") else 0.5
+    """A parameter that a statistic has a meaning for: a window of time, a rank, or a number."""
+    if statistic in ("increase", "rate", "delta"):
+        return np.array([2.0**40, 2.0**41])
+    return 1.0 if statistic in ("topk", "bottomk") else 0.5
 
 
 LINES = (

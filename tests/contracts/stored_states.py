@@ -8,6 +8,7 @@ writes those that are not there yet, and touches no other: what is there was sto
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,8 @@ def path_of(name: str) -> Path:
 def state_of(name: str) -> State:
     """Three rows, of two halves that are merged: whole arithmetic alone, so the same everywhere and for good."""
     kept = accumulator(name)
-    halves = concat_columns(kept.columns, [build_of(kept, _items(part)) for part in (0, 1)])
+    items = [_weights(_items(part)) if "weight" in kept.answers else _items(part) for part in (0, 1)]
+    halves = concat_columns(kept.columns, [build_of(kept, half) for half in items])
     return kept.merge(halves, np.tile(np.arange(3), 2), 3)
 
 
@@ -43,6 +45,11 @@ def _items(part: int) -> Items:
     value[i % 97 == 5], value[i == 40], value[i == 41], value[i == 42] = math.nan, math.inf, -math.inf, 0.0
     key = (i * i % 151).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return Items((i * i % 3).astype(np.int32), value, i * 1000, key, 3)
+
+
+def _weights(items: Items) -> Items:
+    """The same with values that weights can be."""
+    return replace(items, value=np.where(np.isfinite(items.value), np.abs(items.value), 1.0))
 
 
 def answers_of(name: str, state: State) -> Answers:

@@ -139,8 +139,10 @@ def test_the_error_of_frequent_items_is_known_and_within_the_bound() -> None:
 
 
 def test_parameters_come_from_the_error_that_is_allowed() -> None:
-    assert fitted("countmin", 0.99) == "countmin(width=272)"
-    assert fitted("frequent", 0.99) == "frequent(k=100)"
+    assert [fitted("countmin", sla) for sla in (0.3, 0.99, 0.999)] == [
+        "countmin(width=272)", "countmin(width=272)", "countmin"
+    ]  # fmt: skip
+    assert [fitted("frequent", sla) for sla in (0.3, 0.99)] == ["frequent(k=50)", "frequent(k=100)"]
     found = accumulator(fitted("countminheap", 0.95))
     assert max(bound.size for bound in found.answers.values()) <= 0.05
 
