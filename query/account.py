@@ -39,11 +39,12 @@ class Account:
 
     def tiers(self) -> tuple[str, ...]:
         """Those that took part."""
-        return tuple(tier for tier in TIERS if any(name == tier for _, name in self.served))
+        return tuple(t for t in TIERS if any(name == t and served.steps for (_, name), served in self.served.items()))
 
     def steps(self) -> dict[str, int]:
         """By tier, the steps that it served; a query of two parts has each step twice."""
         counted = dict.fromkeys(self.tiers(), 0)
         for (_, tier), served in self.served.items():
-            counted[tier] += served.steps
+            if served.steps:
+                counted[tier] += served.steps
         return counted

@@ -47,7 +47,7 @@ def _node(node: Node, told: Told) -> dict[str, Any]:
 
 def _served(node: Node, told: Told) -> Iterator[dict[str, Any]]:
     for (number, tier), served in told.account.served.items():
-        if number != node.number:
+        if number != node.number or not served.steps:
             continue
         entry: dict[str, Any] = {"tier": tier, "steps": served.steps}
         if tier == "summary" and node.coverage is not None:
