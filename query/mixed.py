@@ -127,7 +127,7 @@ class MixedTiers:
                 values.append((where, value))
                 left &= ~where
                 if recall is not None:
-                    recall.note(codes, where, value)
+                    recall.note(where, value)
         return again
 
     def _evaluated(self, asking: Asking, available: "Available", code: Codes, where: Bool) -> tuple[Value | None, Bool]:

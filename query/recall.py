@@ -3,6 +3,7 @@
 import numpy as np
 
 from precompute.engines.minibatch import MiniBatchEngine
+from precompute.evaluate.tiles import at_some_steps
 from precompute.evaluate.values import Scalar, Value, Vector
 from precompute.labels import SeriesTable
 from precompute.samples import I64, Bool
@@ -41,36 +42,29 @@ class Recall:
         self._question = question(asking.plan.expr, asking.steps, asking.at.lookback_ms)
         self._settled = _settled(asking, memory.engine.sealed_ms())
         self._made: list[tuple[Bool, I64, Vector | Scalar]] = []
-        self._stamp = np.zeros((0, 0), np.int64)
+        self._stamp, self._fit = np.zeros((0, 0), np.int64), np.zeros(0, np.bool_)
 
     def find(self, codes: Codes, left: Bool) -> tuple[Bool, Value | None]:
         """Of the steps that are left, bool[s], which are in the cache as assigned; and the values at those.
 
         Called before anything is evaluated, since it takes the stamps of what will be.
         """
-        asking = self._asking
+        asking, elsewhere = self._asking, (codes == UPSTREAM) | (codes == NOBODY)
         self._stamp = self._memory.stamps.of(asking.plan, codes, asking.steps, asking.at.lookback_ms)
-        where = left & self._usable(codes)
+        self._fit = self._settled & ~elsewhere.any(axis=0)
+        where = left & self._fit
         if not where.any():
             return where, None
-        hit, value = self._memory.cache.find(self._question, self._asking.at.times[where], self._stamp[:, where])
+        hit, value = self._memory.cache.find(self._question, asking.at.times[where], self._stamp[:, where])
         where[where] = hit
         return where, value
 
-    def note(self, codes: Codes, where: Bool, value: Value) -> None:
-        """The value at the steps bool[s], evaluated as assigned."""
-        if not isinstance(value, (Vector, Scalar)):
-            return
-        kept = self._usable(codes)[where]
-        if kept.any():
-            picked = where.copy()
-            picked[where] = kept
-            some = value.values[..., kept]
-            narrowed = (
-                Scalar(some) if isinstance(value, Scalar)
-                else Vector(value.frame, some, value.present[:, kept], value.shard, value.drop_name)
-            )  # fmt: skip
-            self._made.append((picked, self._stamp[:, picked], narrowed))
+    def note(self, where: Bool, value: Value) -> None:
+        """The value at the steps bool[s], evaluated as they were assigned when `find` was last called."""
+        picked = where & self._fit
+        if isinstance(value, (Vector, Scalar)) and picked.any():
+            expr = self._asking.plan.expr
+            self._made.append((picked, self._stamp[:, picked], at_some_steps({expr: value}, self._fit[where])[expr]))
 
     def keep(self) -> None:
         """Put what was noted into the cache, unless something was remarked on: on which steps is not known."""
@@ -78,10 +72,6 @@ class Recall:
             return
         for where, stamp, value in self._made:
             self._memory.cache.keep(self._question, self._asking.at.times[where], stamp, value)
-
-    def _usable(self, codes: Codes) -> Bool:
-        """Steps that are sealed and all of which is served here, bool[s]."""
-        return np.asarray(self._settled & ~((codes == UPSTREAM) | (codes == NOBODY)).any(axis=0))
 
 
 def _settled(asking: Asking, sealed_ms: int) -> Bool:
