@@ -21,7 +21,7 @@ _CLOCK_BYTES = 24
 _EIGHT = np.uint64(8)
 _LOWS, _HIGHS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _COMMAS, _EXPONENTS = np.uint64(_COMMA) * _LOWS, np.uint64(101) * _LOWS
-_PLACES = np.uint64(0x0001020304050607)
+_PLACES = np.uint64(0x0001020304050607)  # times 1 << 8k, its highest byte is k
 
 
 @kernel
