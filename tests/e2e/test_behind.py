@@ -13,7 +13,7 @@ import pytest
 from precompute.clock import SystemClock
 from tests.e2e.pair import EXTERNAL, FLUSH, Pair, prometheus_config
 from tests.e2e.shop import open_shop
-from tests.e2e.talking import instant, named, points, ranged, tier, write
+from tests.e2e.talking import await_tier, instant, named, points, ranged, tier, write
 from tests.query.answering import serving
 from tests.running import Program, asap, free_port, poll_until, prometheus
 
@@ -98,6 +98,8 @@ def fill(near: Program, far: Program) -> int:
         rows = [(named(m, i=i), [(t_ms, float(k * len(m) + int(i)))]) for m in ("both", "theirs") for i in "123"]
         assert write(far, rows).status == 204
         assert write(near, rows[:3] if k < 30 else []).status == 204
+    # from when on a metric comes here is noted with the next tick
+    await_tier(near, "both", last_ms, "head")
     return last_ms
 
 
