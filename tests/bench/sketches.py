@@ -1,4 +1,4 @@
-"""`make bench-sketches`: updates, merges and estimates per second of all accumulators, and their bytes.
+"""`make bench-sketches`: updates, merges and estimates per second of CPU of all accumulators, and their bytes.
 
 Beside them the objects of `datasketches` and `ddsketch`, one per group in a Python loop. Writes
 docs/benchmarks-sketches.md.
@@ -50,13 +50,13 @@ def drawn(values: int, groups: int, seed: int = 1) -> Input:
     return Input(draw.lognormal(0, 2, values), group, groups)
 
 
-def best_s(run: Callable[[], Any], repeats: int = REPEATS) -> float:
-    """The shortest of some runs; a background job lengthens one, nothing shortens it."""
+def best_s(run: Callable[[], Any]) -> float:
+    """Seconds of CPU of the cheapest of some runs: one thread does all, so others' load does not count."""
     times = []
-    for _ in range(repeats):
-        begun = time.perf_counter()
+    for _ in range(REPEATS):
+        begun = time.process_time()
         run()
-        times.append(time.perf_counter() - begun)
+        times.append(time.process_time() - begun)
     return max(min(times), 1e-9)
 
 
@@ -65,10 +65,12 @@ def measure(subject: Subject, groups: int, most_values: int) -> Figures:
     values = min(subject.most_values, most_values)
     data, warm = drawn(values, groups), drawn(min(values, 1000), min(groups, 10))
     subject.estimate(subject.merge(subject.build(warm), subject.build(warm)))
-    state, other = subject.build(data), subject.build(drawn(values, groups, 2))
-    build_s, ask_s = best_s(lambda: subject.build(data)), best_s(lambda: subject.estimate(state))
-    held = subject.size_bytes(state) / groups
-    join_s = best_s(lambda: subject.merge(state, other), 1)
+    states: list[Any] = []
+    other = subject.build(drawn(values, groups, 2))
+    build_s = best_s(lambda: states.append(subject.build(data)))
+    ask_s = best_s(lambda: subject.estimate(states[0]))
+    held = subject.size_bytes(states[0]) / groups
+    join_s = best_s(lambda: subject.merge(states.pop(), other))
     return Figures(subject, groups, values, values / build_s, groups / join_s, groups / ask_s, held)
 
 
@@ -83,8 +85,8 @@ Written by `make bench-sketches` (`tests/bench/sketches.py`); not edited by hand
 Lognormal values, spread evenly over the groups. Ours take all groups at once from columns, in any order, and release
 the GIL; objects of other packages are one per group, called in a Python loop with a group's values as one array (one
 by one where a package takes no arrays), and are given the values sorted by group. Best of {REPEATS}; a merge is of two
-states of all groups. Million a second; bytes are those of our columns, and of others' serialised form (ddsketch: its
-bins).
+states of all groups. Million a second of CPU; bytes are those of our columns, and of others' serialised form (of
+ddsketch its bins).
 
 | sketch | groups | values | updates, M/s | merges, M groups/s | estimates, M groups/s | bytes a group |
 | --- | --: | --: | --: | --: | --: | --: |

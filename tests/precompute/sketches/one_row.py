@@ -38,6 +38,5 @@ def merged(kept: Accumulator[Any], parts: Sequence[State]) -> State:
 
 def in_parts(kept: Accumulator[Any], whole: Items, parts: int) -> State:
     """The items in so many parts of about the same length, built alone and merged."""
-    cuts = np.array_split(np.arange(len(whole.key)), parts)
-    pieces = [Items(whole.row[c], whole.value[c], whole.t_ms[c], whole.key[c], 1) for c in cuts]
-    return merged(kept, [kept.build(piece) for piece in pieces])
+    columns = (np.array_split(c, parts) for c in (whole.row, whole.value, whole.t_ms, whole.key))
+    return merged(kept, [kept.build(Items(*piece, 1)) for piece in zip(*columns, strict=True)])
