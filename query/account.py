@@ -38,8 +38,9 @@ class Account:
         return self.served.setdefault((node, tier), Served())
 
     def tiers(self) -> tuple[str, ...]:
-        """Those that took part."""
-        return tuple(t for t in TIERS if any(name == t and served.steps for (_, name), served in self.served.items()))
+        """Those that served a step; one that was looked at in vain is none of them."""
+        served = {tier for (_, tier), its in self.served.items() if its.steps}
+        return tuple(tier for tier in TIERS if tier in served)
 
     def steps(self) -> dict[str, int]:
         """By tier, the steps that it served; a query of two parts has each step twice."""

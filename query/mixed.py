@@ -105,10 +105,7 @@ class MixedTiers:
         values.append((hit, value))
         left &= ~hit
         asking.account.cached += int(hit.sum())
-        for node in asking.plan.nodes:
-            for tier, mine in (("summary", codes[node.number] == SUMMARY), ("head", _reads_head(node, codes))):
-                if steps := int((hit & mine).sum()):
-                    asking.account.of(node.number, tier).steps += steps
+        _count(asking, codes, hit)
 
     def _answer(
         self, asking: Asking, available: "Available", codes: Codes, left: Bool, values: list[tuple[Bool, Value]],
@@ -126,6 +123,7 @@ class MixedTiers:
             if value is not None:
                 values.append((where, value))
                 left &= ~where
+                _count(asking, codes, where)
                 if recall is not None:
                     recall.note(where, value)
         return again
@@ -146,7 +144,6 @@ class MixedTiers:
             if not self._head.still_held(leaf.expr, steps, asking.at.lookback_ms):
                 available.look_again()
                 return None, np.zeros(len(right), np.bool_)
-            asking.account.of(leaf.number, "head").steps += len(steps.times)
         return value, right
 
     def _from_summaries(
@@ -176,7 +173,6 @@ class MixedTiers:
         began_s = self._clock.monotonic_s()
         part = self._parts.read(node.expr, steps, asking.at.lookback_ms, asking.at.budget, asking.headers)
         served = asking.account.of(node.number, "upstream")
-        served.steps += len(steps.times)
         served.seconds += self._clock.monotonic_s() - began_s
         asking.at.notes.pass_on(part.warnings, part.infos)
         return part.value
@@ -231,3 +227,13 @@ class Available:
 def _reads_head(node: Node, codes: Codes) -> Bool:
     """Where it is a leaf that is evaluated here."""
     return np.asarray((codes[node.number] == HERE) & (bool(node.selectors) and not node.children))
+
+
+def _count(asking: Asking, codes: Codes, where: Bool) -> None:
+    """Account for the steps bool[s], which were served as assigned."""
+    for node in asking.plan.nodes:
+        mine = codes[node.number]
+        tiers = ("summary", mine == SUMMARY), ("head", _reads_head(node, codes)), ("upstream", mine == UPSTREAM)
+        for tier, its in tiers:
+            if steps := int((where & its).sum()):
+                asking.account.of(node.number, tier).steps += steps

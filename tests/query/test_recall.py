@@ -4,7 +4,8 @@
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
@@ -44,18 +45,12 @@ COVERED = (
 )  # fmt: skip
 
 
-class Between(ResultCache):
-    """Lets something happen after a query has taken its stamps and before it reads anything; tells what is kept."""
+class Watched(ResultCache):
+    """Tells at which steps something was kept."""
 
     def __init__(self) -> None:
         super().__init__(1 << 24)
-        self.happens = lambda: None
         self.kept: list[int] = []
-
-    def find(self, *asked):  # type: ignore[no-untyped-def]
-        found = super().find(*asked)
-        self.happens()
-        return found
 
     def keep(self, asked, times: I64, *made) -> None:  # type: ignore[no-untyped-def]
         self.kept += times.tolist()
@@ -91,7 +86,7 @@ class Story:
         self.near = Core(
             folder / "near", KEPT, acceptance_ms=6 * MINUTE_MS, kept_ms=10 * MINUTE_MS, segment_ms=2 * MINUTE_MS,
             has_upstream=behind, upstream=self.upstream, parts=self.upstream, head_retention_ms=17 * MINUTE_MS,
-            new_cache=Between,
+            new_cache=Watched,
         )  # fmt: skip
         self.targets = [self.target(i) for i in range(5)]
         self.counter = 0.0
@@ -183,27 +178,36 @@ class Story:
     def ask(self) -> None:
         """With the cache, without it, and with it again, which now has what could be kept."""
         (text, span), cache = self.question(), self.near.cache
-        assert isinstance(cache, Between)
+        assert isinstance(cache, Watched)
         cache.kept.clear()
         answers = [told(self.near, text, span, cached) for cached in (True, False, True)]
         assert answers[0] == answers[1] == answers[2], (text, span)
         assert max(cache.kept, default=0) <= self.near.clock.now_ms() - LATENESS_MS
 
     def ask_while_something_happens(self) -> None:
-        """What is kept meanwhile is not what is found afterwards, unless it is right."""
-        (text, span), cache = self.question(), self.near.cache
-        assert isinstance(cache, Between)
+        """After its stamps were taken, after panes were read, or after all was evaluated."""
+        near, (text, span) = self.near, self.question()
         event = self.random.choice((self.late, self.late, self.tick, self.scrape, self.compact))
+        moments = ((near.cache, "find"), (near.summary_tier, "read"), (near.head_tier, "still_held"))
+        with once_after(*self.random.choice(moments), lambda: (event(), self.random.choice((self.tick, int))())):
+            told(near, text, span, True)
+        assert told(near, text, span, True) == told(near, text, span, False), (text, span)
 
-        def once() -> None:
-            cache.happens = lambda: None
-            event()
-            self.random.choice((self.tick, lambda: None))()
 
-        cache.happens = once
-        told(self.near, text, span, True)
-        cache.happens = lambda: None
-        assert told(self.near, text, span, True) == told(self.near, text, span, False), (text, span)
+@contextmanager
+def once_after(owner: object, name: str, event: Callable[[], object]) -> Iterator[None]:
+    """Inside, the event happens at the end of the first call of that method."""
+    whole, events = getattr(owner, name), [event]
+
+    def then(*asked: object) -> object:
+        found = whole(*asked)
+        while events:
+            events.pop()()
+        return found
+
+    setattr(owner, name, then)
+    yield
+    delattr(owner, name)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -244,7 +248,7 @@ def looking(text: str, times: Sequence[int], sample_ms: int) -> list[int]:
 def kept_anew(core: Core, text: str, span: Span) -> list[int]:
     """The steps that one query evaluated and kept, while all others that are old enough came from the cache."""
     cache, settled = core.cache, core.clock.now_ms() - LATENESS_MS
-    assert isinstance(cache, Between)
+    assert isinstance(cache, Watched)
     cache.kept.clear()
     found = steps_from_cache(core, text, span)
     assert found + len(cache.kept) == len([t for t in range(span[0], span[1] + 1, span[2]) if t <= settled])
