@@ -180,8 +180,8 @@ class Story:
         (text, span), cache = self.question(), self.near.cache
         assert isinstance(cache, Watched)
         cache.kept.clear()
-        answers = [told(self.near, text, span, cached) for cached in (True, False, True)]
-        assert answers[0] == answers[1] == answers[2], (text, span)
+        answers = {told(self.near, text, span, cached) for cached in (True, False, True)}
+        assert len(answers) == 1, (text, span)
         assert max(cache.kept, default=0) <= self.near.clock.now_ms() - LATENESS_MS
 
     def ask_while_something_happens(self) -> None:
@@ -191,7 +191,7 @@ class Story:
         moments = ((near.cache, "find"), (near.summary_tier, "read"), (near.head_tier, "still_held"))
         with once_after(*self.random.choice(moments), lambda: (event(), self.random.choice((self.tick, int))())):
             told(near, text, span, True)
-        assert told(near, text, span, True) == told(near, text, span, False), (text, span)
+        assert len({told(near, text, span, cached) for cached in (True, False)}) == 1, (text, span)
 
 
 @contextmanager
