@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from precompute.aggregations import Aggregation, reach_ms
+from precompute.aggregations import Aggregation
 from precompute.catalog import Coverage, cover, requirement_of
 from precompute.errors import BadExpression
 from precompute.evaluate.expr import Aggregate
+from precompute.normal import reach_ms
 from query.promql.parse import parse
 from tests.precompute.made_node import LOOKBACK_MS, aggregation
 
@@ -23,7 +24,7 @@ KEPT = (
 def covered(text: str, kept: tuple[Aggregation, ...] = KEPT, lookback_ms: int = LOOKBACK_MS) -> Coverage | list[str]:
     node = parse(text)
     assert isinstance(node, Aggregate)
-    requirement = requirement_of(node, lookback_ms)
+    requirement = requirement_of(node, lookback_ms, 60_000)
     return [requirement] if isinstance(requirement, str) else cover(requirement, kept)
 
 
@@ -69,7 +70,7 @@ def test_covered(text: str, by: int) -> None:
         ("quantile(scalar(m), m)", "the parameter of quantile is no number"),
         ('sum({__name__=~"m|c"})', "the metric name is not fixed"),
         ('sum({g="a"})', "the metric name is not fixed"),
-        ("sum(m + m)", "2 selectors; one is needed"),
+        ("sum(m + m)", "keeps m, not (m + m)"),
         ("sum(sum by (g) (m))", "an aggregation operator inside"),
         ("sum(other)", "no aggregation is of other"),
         ("sum(m > 1)", "keeps (m > 0), not (m > 1)"),
@@ -151,8 +152,11 @@ def test_an_id_hashes_what_decides_the_values_and_not_the_retention() -> None:
         ("m offset 5m", "offset and @"),
         ("rate(m[5m] @ 0)", "offset and @"),
         ("sum(m)", "an aggregation operator inside"),
-        ("m + n", "2 selectors"),
-        ("1 + 1", "0 selectors"),
+        ("rate(m[5m])[1h:1m]", "a range vector"),
+        ("m[5m]", "a range vector"),
+        ("scalar(m) * 2", "a scalar"),
+        ("max_over_time(rate(m[5m])[1h:])", "does not say its step"),
+        ("1 + 1", "selects no series"),
         ('{job="a"}', "the metric name is not fixed"),
         ('{__name__=~"a.*"}', "the metric name is not fixed"),
     ],

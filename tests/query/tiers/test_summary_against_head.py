@@ -92,7 +92,7 @@ def test_counts_and_extremes_are_the_heads_to_the_bit_and_sums_within_1e_12(tmp_
         magnitude = core.evaluate(squares, times)
         for op in ("count", "min", "max", "group", "sum"):
             text = f"{op} {grouping} ({filtered})"
-            (coverage,) = plan(parse(text), KEPT, LOOKBACK_MS).covered
+            (coverage,) = plan(parse(text), KEPT, LOOKBACK_MS, 60_000).covered
             assert isinstance(coverage, Coverage), expr
             got, right = core.summary_tier.read(coverage, steps, Budget(Limits(), core.clock, 60_000))
             assert right.all()
