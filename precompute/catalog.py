@@ -23,6 +23,7 @@ from precompute.evaluate.expr import (
     Matcher,
     Number,
     Range,
+    Selector,
     Subquery,
     children,
     duration_text,
@@ -130,7 +131,7 @@ def parts(expr: Expr) -> list[Expr]:
         return []
     if isinstance(expr, Call) and (expr.function in _READ_AS_ONE or expr.function not in FUNCTIONS):
         return []
-    return [child for child in inside if selectors(child)]
+    return [child for child in inside if any(isinstance(node, Selector) for node in walk(child))]
 
 
 def why_bare(expr: Expr) -> str:

@@ -23,7 +23,7 @@ the result has the label L of the operand's row that it is made of:
 - `or` adds to the left side's rows those of the right whose signature the left has not. If the signature has L and both
   sides are the rows that fulfil m, whether such a row is met is decided among such rows. If not, a row that does not
   fulfil m could hide one that does, so m stays.
-- `absent`, `scalar`, `vector`, `info`, fill modifiers and aggregation operators are taken to show no label.
+- Scalars have no labels; `absent`, `info`, fill modifiers and aggregation operators are taken to show none.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ from precompute.evaluate.types import type_of
 from precompute.evaluate.values import OF_THE_METRIC
 from precompute.labels import METRIC_NAME
 
-_SHOW_NO_LABEL = frozenset(("absent", "absent_over_time", "scalar", "vector", "info"))
+_SHOW_NO_LABEL = frozenset(("absent", "absent_over_time", "info"))
 _NOTHING: frozenset[Matcher] = frozenset()
 
 

@@ -96,14 +96,17 @@ def of_one_series(expr: Expr) -> bool:
 
 def why_not_kept(expr: Expr) -> str:
     """Why no snapshot can be kept of an expression; empty if one can."""
-    found = selectors(expr)
+    return next(filter(None, map(_why_not, walk(expr))), "") or _why_not_selected(expr) or _why_not_shifted(expr)
+
+
+def _why_not_selected(expr: Expr) -> str:
+    """Why what is selected makes no instant vector of known metrics."""
+    found, kind = selectors(expr), type_of(expr)
     if not found:
         return "it selects no series"
     if any(selector.metric() is None for selector in found):
         return "the metric name is not fixed"
-    if type_of(expr) != "vector":
-        return f"a {'range vector; put a function over it' if type_of(expr) == 'matrix' else type_of(expr)}"
-    return next(filter(None, map(_why_not, walk(expr))), "") or _why_not_shifted(expr)
+    return "" if kind == "vector" else f"a {'range vector; put a function over it' if kind == 'matrix' else kind}"
 
 
 def _why_not(node: Expr) -> str:
