@@ -35,6 +35,7 @@ from precompute.evaluate.limits import Limits
 from precompute.metadata import MetricMetadata
 from precompute.metrics import NodeCollector
 from precompute.node import Node, NodeSettings
+from precompute.normal import with_steps
 from precompute.sinks import DirectSink
 from precompute.stores.cached import CachedStore
 from precompute.stores.database import DatabaseStore
@@ -166,7 +167,7 @@ def aggregations_of(config: Config) -> list[Aggregation]:
     found, minibatch = [], config.engine.minibatch
     for item in kept(config):
         try:
-            expr = parse(item.expr)
+            expr = with_steps(parse(item.expr), config.query_engine.evaluation_interval)
         except QueryError as error:
             raise BadExpression(f"aggregations: {item.expr}: {error}") from error
         assert item.width is not None

@@ -7,25 +7,11 @@ import hashlib
 from dataclasses import dataclass, field
 
 from precompute.errors import BadExpression
-from precompute.evaluate.expr import (
-    Aggregate,
-    Binary,
-    Call,
-    Expr,
-    Matcher,
-    Negate,
-    Number,
-    Range,
-    Selector,
-    children,
-    selectors,
-    walk,
-    with_selector,
-)  # fmt: skip
-from precompute.evaluate.functions import OF_ONE_SERIES
+from precompute.evaluate.expr import Expr, Subquery, walk
 from precompute.evaluate.grouping import grouping
 from precompute.evaluate.values import Frame
 from precompute.labels import METRIC_NAME
+from precompute.normal import Normal, metrics, normal, reach_ms, why_not_kept
 from precompute.sketches.base import Vectors
 from precompute.sketches.registry import accumulator
 from precompute.summaries import GroupKey
@@ -47,10 +33,15 @@ class Aggregation:
     lookback_ms: int
     retention_ms: int
     id: str = field(init=False)
+    normal: Normal = field(init=False, compare=False, repr=False)
+    metrics: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    """Those that the expression looks at, sorted."""
 
     def __post_init__(self) -> None:
         if problem := _problem(self.expr, self.accumulators):
             raise BadExpression(f"aggregation of {self.expr}: {problem}")
+        object.__setattr__(self, "normal", normal(self.expr))
+        object.__setattr__(self, "metrics", metrics(self.expr))
         text = "\0".join(map(repr, (
             _SEMANTICS, str(self.expr), self.labels, self.without, tuple(sorted(self.accumulators)),
             self.width_ms, self.lookback_ms,
@@ -61,10 +52,6 @@ class Aggregation:
     def reach_ms(self) -> int:
         """How far before a pane's end the expression looks."""
         return reach_ms(self.expr, self.lookback_ms)
-
-    @property
-    def selector(self) -> Selector:
-        return selectors(self.expr)[0]
 
     def keeps(self, label: str) -> bool:
         """Whether groups tell apart values of this label."""
@@ -84,55 +71,18 @@ class Aggregation:
         return f"{'without' if self.without else 'by'} ({', '.join(self.labels)})"
 
 
-def reach_ms(expr: Expr, lookback_ms: int) -> int:
-    """The largest, over all paths to a selector, of ranges plus offsets plus, for an instant selector, the lookback."""
-    if isinstance(expr, Range):
-        return expr.range_ms + max(0, expr.selector.offset_ms)
-    if isinstance(expr, Selector):
-        return lookback_ms + max(0, expr.offset_ms)
-    return max((reach_ms(child, lookback_ms) for child in children(expr)), default=0)
-
-
-def skeleton(expr: Expr) -> tuple[Expr, tuple[Matcher, ...]]:
-    """An expression of one selector without its label conditions, offset and @; and those conditions.
-
-    The metric name stays in the skeleton.
-    """
-    selector = selectors(expr)[0]
-    name = tuple(m for m in selector.matchers if m.name == METRIC_NAME)
-    rest = tuple(m for m in selector.matchers if m.name != METRIC_NAME)
-    return with_selector(expr, Selector(name)), rest
-
-
-def why_not_kept(expr: Expr) -> str:
-    """Why no snapshot can be kept of an expression; empty if one can."""
-    found = selectors(expr)
-    if len(found) != 1:
-        return f"{len(found)} selectors; one is needed"
-    if found[0].metric() is None:
-        return "the metric name is not fixed"
-    for node in walk(expr):
-        if isinstance(node, Aggregate):
-            return "an aggregation operator inside"
-        if isinstance(node, Binary) and not _one_side_is_a_number(node):
-            return f"operator {node.op} between other things than a vector and a number"
-        if isinstance(node, Call) and (node.function not in OF_ONE_SERIES or not selectors(node)):
-            return f"{node.function} inside, which does not look at one series alone"
-        if not isinstance(node, (Binary, Call, Negate, Number, Range, Selector)):
-            return f"{type(node).__name__.lower()} inside"
-    return ""
-
-
 def _problem(expr: Expr, accumulators: tuple[str, ...]) -> str:
     for name in accumulators:
         if why := _why_no_accumulator(name):
             return why
-    shifted = [s for s in selectors(expr) if s.offset_ms or s.at is not None]
-    if shifted:
+    if why := why_not_kept(expr):
+        return why
+    if any(isinstance(node, Subquery) and node.step_ms is None for node in walk(expr)):
+        return "a subquery that does not say its step"
+    shift = normal(expr)
+    if shift.offset_ms or shift.at is not None:
         return "offset and @ choose the pane that is read and are no part of an aggregation"
-    if isinstance(expr, Range):
-        return "a range vector; put a function over it"
-    return why_not_kept(expr)
+    return ""
 
 
 def _why_no_accumulator(name: str) -> str:
@@ -144,10 +94,6 @@ def _why_no_accumulator(name: str) -> str:
     if found.feeds is not Vectors:
         return f"{name} is made from single samples, not from values at a pane's end"
     return "" if found.name == name else f"accumulator {name} is written {found.name}"
-
-
-def _one_side_is_a_number(node: Binary) -> bool:
-    return not selectors(node.left) or not selectors(node.right)
 
 
 def group_keys(frame: Frame, aggregation: Aggregation) -> tuple[GroupKey, ...]:

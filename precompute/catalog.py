@@ -1,27 +1,44 @@
-"""Coverage: whether an aggregation answers what a query asks, by proof, and why not.
+"""Requirements of queries, and coverage: whether an aggregation answers one, by proof, and why not.
 
-What cannot be done is data: `cover` returns coverage or reasons, never an exception.
+What cannot be done is data: `requirements` and `cover` return reasons, never an exception.
+
+An aggregation keeps A, grouped; a requirement is an operator over E. Where both have one normal form, each is the rows
+of it that fulfil its own matchers (lifting.py). So the groups of A that fulfil the matchers of E hold the rows of E, if
+
+- each matcher of A is implied by those of E. With several selectors they must be the very same, at the same places:
+  of the others, A may be no error where E is one;
+- each matcher of E that A does not imply is on a label that A's groups tell apart;
+- the operator's grouping joins groups of A, and never splits one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from precompute.aggregations import Aggregation, skeleton, why_not_kept
+from precompute.aggregations import Aggregation
 from precompute.evaluate.expr import (
     EQUAL,
     Aggregate,
+    Call,
     Expr,
     Matcher,
     Number,
     Range,
+    Selector,
+    Subquery,
+    children,
     duration_text,
     rebuilt,
     selectors,
     walk,
 )
-from precompute.labels import METRIC_NAME
+from precompute.evaluate.functions import FUNCTIONS
+from precompute.evaluate.values import OF_THE_METRIC
 from precompute.matchers import Condition, accepts_everything
+from precompute.normal import Normal, metrics, normal, reach_ms, why_not_kept, with_steps
 from precompute.sketches.registry import STATISTICS, Statistic, best, looseness
+
+_READ_AS_ONE = frozenset(("timestamp", "info"))
+"""Functions that look at their argument's selector themselves."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +46,29 @@ class Requirement:
     """What one aggregation operator of a query needs."""
 
     node: Aggregate
-    skeleton: Expr
-    matchers: tuple[Matcher, ...]
-    offset_ms: int
-    at: int | str | None
+    """The operator, its parameter and its grouping."""
+    normal: Normal
+    """Of what it aggregates: its fixed part, the matchers that groups can answer, and the time that is read."""
     lookback_ms: int
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return metrics(self.normal.expr)
+
+    @property
+    def reach_ms(self) -> int:
+        """How far before a pane's end its summary must look."""
+        return reach_ms(self.normal.expr, self.lookback_ms)
+
+
+@dataclass(frozen=True)
+class Uncovered:
+    """A sub-expression that no aggregation can answer, and why."""
+
+    node: Expr
+    why: str
+    aggregated: bool
+    """Whether an aggregation operator stands over a selector of it."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +83,35 @@ class Coverage:
     """How the accumulators answer the operator."""
 
 
-def requirement_of(node: Aggregate, lookback_ms: int) -> Requirement | str:
+def requirements(expr: Expr, lookback_ms: int, evaluation_interval_ms: int) -> list[Requirement | Uncovered]:
+    """What a query's parts need, from left to right: those that an aggregation can answer whole, as large as may be,
+    and the parts with selectors that are left. A query without selectors needs nothing.
+
+    evaluation_interval_ms: the step of subqueries that name none.
+    """
+    return list(_needs(expr, lookback_ms, evaluation_interval_ms, ""))
+
+
+def _needs(expr: Expr, lookback_ms: int, evaluation_interval_ms: int, above: str) -> Iterator[Requirement | Uncovered]:
+    """above: why the aggregation operator around is answered by no aggregation; empty if there is none."""
+    own = requirement_of(expr, lookback_ms, evaluation_interval_ms) if isinstance(expr, Aggregate) else above
+    if isinstance(own, Requirement):
+        yield own
+        return
+    inside = parts(expr)
+    if not inside or (isinstance(expr, Aggregate) and not any(map(_aggregates, inside))):
+        if selectors(expr):
+            yield Uncovered(expr, own or why_bare(expr), bool(above) or _aggregates(expr))
+        return
+    for part in inside:
+        yield from _needs(part, lookback_ms, evaluation_interval_ms, own)
+
+
+def _aggregates(expr: Expr) -> bool:
+    return any(isinstance(node, Aggregate) for node in walk(expr))
+
+
+def requirement_of(node: Aggregate, lookback_ms: int, evaluation_interval_ms: int) -> Requirement | str:
     """The requirement of an aggregation operator, or why it has none."""
     if node.op not in STATISTICS:
         return f"no summary answers {node.op}"
@@ -56,19 +119,38 @@ def requirement_of(node: Aggregate, lookback_ms: int) -> Requirement | str:
         return f"the parameter of {node.op} is no number"
     if why := why_not_kept(node.expr):
         return why
-    selector = selectors(node.expr)[0]
-    bare, matchers = skeleton(node.expr)
-    return Requirement(node, bare, matchers, selector.offset_ms, selector.at, lookback_ms)
+    return Requirement(node, normal(with_steps(node.expr, evaluation_interval_ms)), lookback_ms)
+
+
+def parts(expr: Expr) -> list[Expr]:
+    """What of an expression may come from another tier than the rest: the sub-expressions with selectors that it has
+    the values of at its own steps. Nothing for what is read as one: what looks at other steps (a subquery), or at a
+    selector itself rather than its value."""
+    inside = list(children(expr))
+    if any(isinstance(child, (Range, Subquery)) for child in inside) or isinstance(expr, (Range, Subquery)):
+        return []
+    if isinstance(expr, Call) and (expr.function in _READ_AS_ONE or expr.function not in FUNCTIONS):
+        return []
+    return [child for child in inside if any(isinstance(node, Selector) for node in walk(child))]
+
+
+def why_bare(expr: Expr) -> str:
+    """Why what is read as one is not from summaries."""
+    if any(isinstance(node, Subquery) for node in walk(expr)):
+        return "summaries are not read at the steps of a subquery"
+    if isinstance(expr, Call) and expr.function in _READ_AS_ONE:
+        return f"{expr.function} looks at the series themselves"
+    return "no aggregation operator around it"
 
 
 def cover(requirement: Requirement, aggregations: Iterable[Aggregation]) -> Coverage | list[str]:
     """Coverage with the best bound by the aggregation that keeps least, or one reason for each that was considered.
 
-    Considered are those of the same metric.
+    Considered are those of the same metrics.
     """
-    found, reasons, metric = [], [], selectors(requirement.skeleton)[0].metric()
+    found, reasons, wanted = [], [], requirement.metrics
     for aggregation in aggregations:
-        if aggregation.selector.metric() != metric:
+        if aggregation.metrics != wanted:
             continue
         why, filters = _why_not(requirement, aggregation)
         statistic = best(requirement.node.op, aggregation.accumulators)
@@ -78,7 +160,7 @@ def cover(requirement: Requirement, aggregations: Iterable[Aggregation]) -> Cove
             found.append(Coverage(requirement, aggregation, filters, statistic))
     if found:
         return min(found, key=_burden)
-    return reasons or [f"no aggregation is of {metric}"]
+    return reasons or [f"no aggregation is of {' and '.join(wanted)}"]
 
 
 def _burden(coverage: Coverage) -> tuple[object, ...]:
@@ -87,22 +169,32 @@ def _burden(coverage: Coverage) -> tuple[object, ...]:
 
 
 def _why_not(requirement: Requirement, aggregation: Aggregation) -> tuple[str, tuple[Matcher, ...]]:
-    kept, fixed = skeleton(aggregation.expr)
-    if kept != requirement.skeleton:
-        return _why_another(requirement.skeleton, kept, aggregation), ()
+    wanted, kept = requirement.normal, aggregation.normal
+    if kept.text != wanted.text:
+        return _why_another(wanted.expr, kept.expr, aggregation), ()
     if aggregation.lookback_ms != requirement.lookback_ms:
         return f"keeps a lookback of {duration_text(aggregation.lookback_ms)}", ()
     missing = set(STATISTICS[requirement.node.op].needs) - set(aggregation.accumulators)
     if best(requirement.node.op, aggregation.accumulators) is None:
         return f"does not keep {', '.join(sorted(missing))}", ()
-    for matcher in fixed:
-        if not _implied(matcher, requirement.matchers):
-            return f"holds only {matcher}", ()
-    filters = tuple(m for m in requirement.matchers if not (accepts_everything(m) or _implied(m, fixed)))
+    if why := _why_held(wanted, aggregation):
+        return why, ()
+    filters = tuple(m for m in wanted.matchers if not (accepts_everything(m) or _implied(m, kept.matchers)))
     lost = [m for m in filters if not aggregation.keeps(m.name)]
     if lost:
         return f"filter on `{lost[0].name}`, which it does not keep", ()
     return _why_not_grouped(requirement.node, aggregation), filters
+
+
+def _why_held(wanted: Normal, aggregation: Aggregation) -> str:
+    """Why what the aggregation leaves out is needed; empty if it is not."""
+    fixed = aggregation.normal.matchers
+    for matcher in fixed:
+        if not _implied(matcher, wanted.matchers):
+            return f"holds only {matcher}"
+    if fixed and len(selectors(wanted.expr)) > 1 and str(wanted.but(fixed)) != str(aggregation.expr):
+        return f"holds only {', '.join(map(str, fixed))}, and not where the query asks for it"
+    return ""
 
 
 def _why_another(wanted: Expr, kept: Expr, aggregation: Aggregation) -> str:
@@ -113,12 +205,12 @@ def _why_another(wanted: Expr, kept: Expr, aggregation: Aggregation) -> str:
 
 
 def _ranges(expr: Expr) -> str:
-    return ", ".join(duration_text(node.range_ms) for node in walk(expr) if isinstance(node, Range))
+    return ", ".join(duration_text(node.range_ms) for node in walk(expr) if isinstance(node, (Range, Subquery)))
 
 
 def _without_ranges(expr: Expr) -> Expr:
     made = rebuilt(expr, _without_ranges)
-    return replace(made, range_ms=0) if isinstance(made, Range) else made
+    return replace(made, range_ms=0) if isinstance(made, (Range, Subquery)) else made
 
 
 def _implied(matcher: Matcher, known: Sequence[Matcher]) -> bool:
@@ -133,7 +225,7 @@ def _why_not_grouped(node: Aggregate, aggregation: Aggregation) -> str:
             return f"grouping without ({', '.join(node.labels)}), which no list of labels covers"
         extra = sorted(set(aggregation.labels) - set(node.labels))
         return f"it leaves out `{extra[0]}`, which the grouping keeps" if extra else ""
-    if METRIC_NAME in node.labels:
+    if any(label in OF_THE_METRIC for label in node.labels):
         return "grouping by the metric name"
     lost = [label for label in node.labels if not aggregation.keeps(label)]
     return f"grouping by `{lost[0]}`, which it does not keep" if lost else ""

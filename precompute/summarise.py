@@ -1,15 +1,18 @@
 """From the head to summaries: one expression, evaluated at many pane ends, grouped for each aggregation."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from precompute.aggregations import Aggregation, group_keys
-from precompute.errors import ExecutionError, Unsupported
+from precompute.errors import ExecutionError, LimitExceeded, Unsupported
 from precompute.evaluate.context import Evaluation, Source
 from precompute.evaluate.evaluator import evaluate
+from precompute.evaluate.label_hash import label_hashes
 from precompute.evaluate.limits import Budget
-from precompute.evaluate.values import Vector
+from precompute.evaluate.values import Vector, nothing
+from precompute.normal import of_one_series
 from precompute.samples import I64, U8
 from precompute.sketches.base import Vectors
 from precompute.summaries import FAILED, Summary, build, pack
@@ -24,15 +27,17 @@ def summarise(
     """Summaries of the panes `ends_ms` (int64[p], ascending) for aggregations of one expression and lookback.
 
     entry: the newest log entry that the head holds; what came later may be in the values too, and makes the
-    panes dirty again. A pane whose evaluation is an error in PromQL comes out marked FAILED.
+    panes dirty again. A pane whose evaluation is an error in PromQL, or passes the budget's sizes, comes out FAILED.
     """
     first = aggregations[0]
     at = Evaluation(source, ends_ms, first.lookback_ms, budget, int(ends_ms[0]), int(ends_ms[-1]))
     try:
         vector = evaluate(first.expr, at)
-    except (ExecutionError, Unsupported):
+    except (ExecutionError, LimitExceeded, Unsupported):
         return _one_by_one(aggregations, ends_ms, entry, source, budget)
-    assert isinstance(vector, Vector)
+    assert isinstance(vector, Vector), "only instant vectors are kept"
+    if not of_one_series(first.expr):
+        vector = _in_order(vector)
     return [_grouped(a, vector, ends_ms, entry, np.zeros(len(ends_ms), np.uint8)) for a in aggregations]
 
 
@@ -42,11 +47,16 @@ def _one_by_one(
     """The same where some pane fails: each pane alone, so that only that one is marked."""
     if len(ends_ms) == 1:
         failed = np.full(1, FAILED, np.uint8)
-        nothing = source.instant(aggregations[0].selector, ends_ms, 0, budget)
-        return [_grouped(a, nothing, ends_ms, entry, failed) for a in aggregations]
+        return [_grouped(a, nothing(1), ends_ms, entry, failed) for a in aggregations]
     halves = np.array_split(ends_ms, 2)
     from_halves = [summarise(aggregations, half, entry, source, budget) for half in halves]
     return [pack(parts) for parts in zip(*from_halves, strict=True)]
+
+
+def _in_order(vector: Vector) -> Vector:
+    """Rows in order of their labels' hash: what an operator left first depends on which panes are made together."""
+    ordered = vector.take(np.argsort(label_hashes(vector.frame), kind="stable"))
+    return replace(ordered, shard=np.zeros(len(ordered), np.int32))
 
 
 def _grouped(aggregation: Aggregation, vector: Vector, ends_ms: I64, entry: int, flags: U8) -> Summary:

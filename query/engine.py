@@ -156,8 +156,10 @@ class QueryEngine:
 
     def _prepare(self, text: str, lookback_ms: int) -> tuple[Plan, str | None]:
         """The plan, and what in it is switched off here."""
-        expr = parse(text, self._options.max_depth)
-        return plan(expr, self._aggregations, lookback_ms), disabled(expr, self._options.features)
+        options = self._options
+        expr = parse(text, options.max_depth)
+        planned = plan(expr, self._aggregations, lookback_ms, options.evaluation_interval_ms)
+        return planned, disabled(expr, options.features)
 
     def _forward(self, query: _Query, why: str) -> Forwarded:
         """The upstream's answer to the whole query. Raises Unsupported with the reason where there is none."""

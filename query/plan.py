@@ -10,17 +10,13 @@ A node's children are evaluated at the query's own steps. What looks at other st
 itself rather than its value (`timestamp`), is a leaf.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from precompute.aggregations import Aggregation
-from precompute.catalog import Coverage, cover, requirement_of
+from precompute.catalog import Coverage, cover, parts, requirement_of, why_bare
 from precompute.evaluate.evaluator import unsupported
-from precompute.evaluate.expr import Aggregate, Call, Expr, Range, Selector, Subquery, children, selectors, walk
-from precompute.evaluate.functions import FUNCTIONS
-
-_READ_AS_ONE = frozenset(("timestamp", "info"))
-"""Functions that look at their argument's selector themselves."""
+from precompute.evaluate.expr import Aggregate, Expr, Selector, children, selectors
 
 
 @dataclass(frozen=True)
@@ -72,53 +68,30 @@ class Plan:
         return bool(self.covered) and not self.reasons
 
 
-def plan(expr: Expr, aggregations: Sequence[Aggregation], lookback_ms: int) -> Plan:
+def plan(expr: Expr, aggregations: Sequence[Aggregation], lookback_ms: int, evaluation_interval_ms: int) -> Plan:
     """Cover what can be covered."""
-    root = _node(expr, 0, aggregations, lookback_ms)
+
+    def covered(node: Aggregate) -> Coverage | list[str]:
+        requirement = requirement_of(node, lookback_ms, evaluation_interval_ms)
+        return [requirement] if isinstance(requirement, str) else cover(requirement, aggregations)
+
+    root = _node(expr, 0, covered)
     return Plan(root, tuple(root.walk()))
 
 
-def _node(expr: Expr, number: int, aggregations: Sequence[Aggregation], lookback_ms: int) -> Node:
-    found, inside = tuple(selectors(expr)), _inside(expr)
+def _node(expr: Expr, number: int, covered: Callable[[Aggregate], Coverage | list[str]]) -> Node:
+    found, inside = tuple(selectors(expr)), parts(expr)
     here = [child for child in children(expr) if child not in inside] if inside else [expr]
     missing = next(filter(None, map(unsupported, here)), None) or ""
-    coverage, reasons = _cover(expr, aggregations, lookback_ms) if found else (None, ())
+    tried = covered(expr) if found and isinstance(expr, Aggregate) else []
+    coverage, reasons = (tried, ()) if isinstance(tried, Coverage) else (None, tuple(tried))
     if found and not inside and coverage is None:
-        reasons = reasons or (_why_bare(expr),)
-    parts, at = list[Node](), number + 1
+        reasons = reasons or (why_bare(expr),)
+    below, at = list[Node](), number + 1
     for child in inside:
-        parts.append(_node(child, at, aggregations, lookback_ms))
-        at += sum(1 for _ in parts[-1].walk())
-    return Node(number, expr, found, tuple(parts), coverage, reasons, missing)
-
-
-def _inside(expr: Expr) -> list[Expr]:
-    """What may come from another tier than the node itself; nothing for what is read as one."""
-    inside = list(children(expr))
-    if any(isinstance(child, (Range, Subquery)) for child in inside) or isinstance(expr, (Range, Subquery)):
-        return []
-    if isinstance(expr, Call) and (expr.function in _READ_AS_ONE or expr.function not in FUNCTIONS):
-        return []
-    return [child for child in inside if selectors(child)]
-
-
-def _cover(
-    expr: Expr, aggregations: Sequence[Aggregation], lookback_ms: int
-) -> tuple[Coverage | None, tuple[str, ...]]:
-    if not isinstance(expr, Aggregate):
-        return None, ()
-    requirement = requirement_of(expr, lookback_ms)
-    found = [requirement] if isinstance(requirement, str) else cover(requirement, aggregations)
-    return (found, ()) if isinstance(found, Coverage) else (None, tuple(found))
-
-
-def _why_bare(expr: Expr) -> str:
-    """Why what is read as one is not from summaries."""
-    if any(isinstance(node, Subquery) for node in walk(expr)):
-        return "summaries are not read at the steps of a subquery"
-    if isinstance(expr, Call) and expr.function in _READ_AS_ONE:
-        return f"{expr.function} looks at the series themselves"
-    return "no aggregation operator around it"
+        below.append(_node(child, at, covered))
+        at += sum(1 for _ in below[-1].walk())
+    return Node(number, expr, found, tuple(below), coverage, reasons, missing)
 
 
 def _outermost(node: Node) -> Iterator[Coverage]:

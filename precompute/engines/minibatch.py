@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 _CELLS = 1 << 21
 """Series × panes of one batch: bounds its memory and how long a deadline may be overrun."""
 _MOST_PANES = 240
+_LARGEST_MATRIX = 1 << 31
+"""Bytes of the largest matrix of a single pane's evaluation; a pane that takes more is marked failed."""
 _CLOCK_TOLERANCE_MS = 5000
 
 
@@ -182,7 +184,7 @@ class MiniBatchEngine:
         return ends[np.where(older, missing, self.dirty(aggregation, ends))]
 
     def _commit(self, aggregations: list[Aggregation], ends: I64, entry: int, sink: PrecomputeSink) -> None:
-        limits = Limits(max_samples=1 << 62, max_matrix_bytes=1 << 40)
+        limits = Limits(max_samples=1 << 62, max_matrix_bytes=_LARGEST_MATRIX)
         budget = Budget(limits, self.clock, timeout_ms=10 * self.limits.tick_ms)
         summaries = summarise(aggregations, ends, entry, self.source, budget)
         output = [(a.id, self._with_holes(a, s)) for a, s in zip(aggregations, summaries, strict=True)]
@@ -192,9 +194,10 @@ class MiniBatchEngine:
             self.committed += summary.panes
 
     def _with_holes(self, aggregation: Aggregation, summary: Summary) -> Summary:
-        holes, metric = self.intake.progress.holes, aggregation.selector.metric() or ""
+        holes = self.intake.progress.holes
         for pane, end_ms in enumerate(summary.ends_ms.tolist()):
-            if touches_hole(holes, end_ms - aggregation.reach_ms, end_ms, metric):
+            after_ms = end_ms - aggregation.reach_ms
+            if any(touches_hole(holes, after_ms, end_ms, metric) for metric in aggregation.metrics):
                 summary.flags[pane] |= HOLE
         return summary
 

@@ -24,6 +24,7 @@ from precompute.evaluate.expr import (
     Subquery,
 )
 from precompute.evaluate.functions.info import info_selector
+from precompute.evaluate.types import type_of
 from precompute.labels import METRIC_NAME
 from precompute.matchers import Condition
 from query.promql.missing import missing_syntax
@@ -34,7 +35,6 @@ MAX_DEPTH = 100
 MAX_LENGTH = 1 << 16
 SELECTS_ALL = "parse error: vector selector must contain at least one non-empty matcher"
 
-_SCALAR_CALLS = frozenset(("scalar", "time", "pi", "step", "range", "start", "end", "max_of", "min_of"))
 _TYPES = {"scalar": "scalar", "string": "string", "vector": "instant vector", "matrix": "range vector"}
 """Prometheus' names of types in its messages."""
 _QUOTED = re.compile("'([^']*)'")
@@ -78,17 +78,6 @@ def parse_selector(text: str) -> tuple[Matcher, ...]:
     if not isinstance(expr, Selector) or expr.offset_ms or expr.at is not None:
         raise BadExpression("parse error: expected a series selector")
     return expr.matchers
-
-
-def type_of(expr: Expr) -> str:
-    """An expression's type: scalar, string, vector or matrix."""
-    if isinstance(expr, Number) or (isinstance(expr, Call) and expr.function in _SCALAR_CALLS):
-        return "scalar"
-    if isinstance(expr, Binary):
-        return "scalar" if type_of(expr.left) == type_of(expr.right) == "scalar" else "vector"
-    if isinstance(expr, Negate):
-        return type_of(expr.expr)
-    return "string" if isinstance(expr, String) else "matrix" if isinstance(expr, (Range, Subquery)) else "vector"
 
 
 class _Converter:

@@ -10,8 +10,9 @@ from typing import Any
 
 from precompute.errors import QueryError, Unsupported
 from precompute.evaluate.expr import Call, Expr, Selector, Subquery, walk
+from precompute.evaluate.types import type_of
 from precompute.evaluate.values import Scalar, Value, Vector
-from query.promql.parse import parse, type_of
+from query.promql.parse import parse
 from query.promqltest.expected import Grid, difference, notes_difference
 from query.promqltest.features import NATIVE_HISTOGRAMS
 from query.promqltest.script import Clear, Eval, Load, commands

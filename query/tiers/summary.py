@@ -93,16 +93,16 @@ class SummaryTier:
 
     def _received(self, aggregation: Aggregation, ends: I64) -> Bool:
         """Whether all samples that the panes look at came here, as far as is known."""
-        since_ms = self._progress().received_since.get(aggregation.selector.metric() or "")
-        if since_ms is None:
+        received_since = self._progress().received_since
+        if not set(aggregation.metrics) <= set(received_since):
             return np.zeros(len(ends), np.bool_)
+        since_ms = max(received_since[metric] for metric in aggregation.metrics)
         return ~self._in_hole(aggregation, ends) & (ends - aggregation.reach_ms >= since_ms - 1)
 
     def _in_hole(self, aggregation: Aggregation, ends: I64) -> Bool:
         touched = np.zeros(len(ends), np.bool_)
-        metric = aggregation.selector.metric() or ""
         for hole in self._progress().holes:
-            if hole.metric in ("", metric):
+            if hole.metric in ("", *aggregation.metrics):
                 touched |= (ends > hole.after_ms) & (ends - aggregation.reach_ms < hole.until_ms)
         return touched
 
@@ -128,12 +128,12 @@ class SummaryTier:
 
 def pane_times(coverage: Coverage, steps: Steps) -> I64:
     """The pane end that each step reads, int64[s]."""
-    at = coverage.requirement.at
+    at = coverage.requirement.normal.at
     if at is None:
-        return steps.times - coverage.requirement.offset_ms
+        return steps.times - coverage.requirement.normal.offset_ms
     fixed = {"start": steps.start_ms, "end": steps.end_ms}.get(at) if isinstance(at, str) else at
     assert fixed is not None
-    return np.full(len(steps.times), fixed - coverage.requirement.offset_ms, np.int64)
+    return np.full(len(steps.times), fixed - coverage.requirement.normal.offset_ms, np.int64)
 
 
 def clock_text(t_ms: int) -> str:

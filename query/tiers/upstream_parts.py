@@ -10,12 +10,12 @@ from precompute.clock import Clock
 from precompute.errors import BadExpression, ExecutionError, QueryError, TimedOut
 from precompute.evaluate.expr import Aggregate, Call, Expr, walk
 from precompute.evaluate.limits import Budget
+from precompute.evaluate.types import type_of
 from precompute.evaluate.values import Scalar, Vector, nothing
 from precompute.samples import I64
 from query.answers import Forwarded
 from query.errors import NotJoinable, UpstreamDown
 from query.join import join_steps
-from query.promql.parse import type_of
 from query.tiers.points import NoFloats, OddAnswer, Read, Wanted, read_answer
 from query.tiers.recognition import LabelLookup, Parts, Recognition
 from query.tiers.summary import Steps

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from precompute.aggregations import Aggregation, reach_ms
-from precompute.catalog import Coverage, cover, requirement_of
+from precompute.aggregations import Aggregation
+from precompute.catalog import Coverage, Requirement, cover, requirement_of, requirements
 from precompute.errors import BadExpression
 from precompute.evaluate.expr import Aggregate
+from precompute.normal import reach_ms
 from query.promql.parse import parse
-from tests.precompute.made_node import LOOKBACK_MS, aggregation
+from tests.precompute.made_node import HOUR_MS, LOOKBACK_MS, aggregation
 
 KEPT = (
     aggregation("m", ["g", "h"]),
@@ -23,7 +24,7 @@ KEPT = (
 def covered(text: str, kept: tuple[Aggregation, ...] = KEPT, lookback_ms: int = LOOKBACK_MS) -> Coverage | list[str]:
     node = parse(text)
     assert isinstance(node, Aggregate)
-    requirement = requirement_of(node, lookback_ms)
+    requirement = requirement_of(node, lookback_ms, 60_000)
     return [requirement] if isinstance(requirement, str) else cover(requirement, kept)
 
 
@@ -69,7 +70,7 @@ def test_covered(text: str, by: int) -> None:
         ("quantile(scalar(m), m)", "the parameter of quantile is no number"),
         ('sum({__name__=~"m|c"})', "the metric name is not fixed"),
         ('sum({g="a"})', "the metric name is not fixed"),
-        ("sum(m + m)", "2 selectors; one is needed"),
+        ("sum(m + m)", "keeps m, not (m + m)"),
         ("sum(sum by (g) (m))", "an aggregation operator inside"),
         ("sum(other)", "no aggregation is of other"),
         ("sum(m > 1)", "keeps (m > 0), not (m > 1)"),
@@ -151,8 +152,11 @@ def test_an_id_hashes_what_decides_the_values_and_not_the_retention() -> None:
         ("m offset 5m", "offset and @"),
         ("rate(m[5m] @ 0)", "offset and @"),
         ("sum(m)", "an aggregation operator inside"),
-        ("m + n", "2 selectors"),
-        ("1 + 1", "0 selectors"),
+        ("rate(m[5m])[1h:1m]", "a range vector"),
+        ("m[5m]", "a range vector"),
+        ("scalar(m) * 2", "a scalar"),
+        ("max_over_time(rate(m[5m])[1h:])", "does not say its step"),
+        ("1 + 1", "selects no series"),
         ('{job="a"}', "the metric name is not fixed"),
         ('{__name__=~"a.*"}', "the metric name is not fixed"),
     ],
@@ -194,3 +198,117 @@ def test_an_unknown_accumulator_is_refused_by_name() -> None:
 )  # fmt: skip
 def test_reach(expr: str, reach: int) -> None:
     assert reach_ms(parse(expr), LOOKBACK_MS) == reach
+
+
+# -- joins, sets, subqueries and offsets
+
+JOINED = (
+    aggregation("rate(c[5m]) * on (pod) group_left (node) n", ["job", "node", "pod"], accumulators=["sum"]),
+    aggregation("a unless on (pod) b", ["job", "pod"], accumulators=["count"]),
+    aggregation("a or b", ["job"], accumulators=["count"]),
+    aggregation("max_over_time(rate(c[1m])[1h:1m])", ["job"], accumulators=["max"]),
+    aggregation("a - a offset 1h", ["job"], accumulators=["sum"]),
+    aggregation('a{job="x"} / a{job="x"} offset 1h', ["pod"], accumulators=["sum"]),
+    aggregation('histogram_quantile(0.9, rate(h_bucket{le!="1"}[5m]))', ["job"], accumulators=["max"]),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "by", "filters"),
+    [
+        ("sum by (node) (rate(c[5m]) * on (pod) group_left (node) n)", 0, []),
+        ('sum(rate(c{job="x",pod=~"a.*"}[5m]) * on (pod) group_left (node) n{node!="y"})', 0,
+         ['job="x"', 'node!="y"', 'pod=~"a.*"']),
+        ('sum(rate(c{pod="a"}[5m] offset 1w) * on (pod) group_left (node) n{pod="a"} offset 1w)', 0, ['pod="a"']),
+        ('count(a{job="x",pod=""} unless on (pod) b{pod=""})', 1, ['job="x"', 'pod=""']),
+        ('count by (job) (a{job=~"x|y"} or b{job=~"x|y"})', 2, ['job=~"x|y"']),
+        ('max(max_over_time(rate(c{job="x"}[1m])[1h:]))', 3, ['job="x"']),
+        ('max(max_over_time(rate(c{job="x"}[1m])[1h:1m] @ end()))', 3, ['job="x"']),
+        ('sum(a{job="x"} offset 1d - a{job="x"} offset 25h)', 4, ['job="x"']),
+        ('sum(a{job="x",pod="p"} / a{job="x"} offset 1h)', 5, ['pod="p"']),
+        ('max(histogram_quantile(0.9, rate(h_bucket{le!="1",job="x"}[5m])))', 6, ['job="x"']),
+    ],
+)  # fmt: skip
+def test_whole_expressions_are_covered(text: str, by: int, filters: list[str]) -> None:
+    found = covered(text, JOINED)
+    assert isinstance(found, Coverage), found
+    assert found.aggregation is JOINED[by]
+    assert [str(f) for f in found.filters] == filters
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('sum(rate(c[5m]) * on (pod) group_left (node) n{job="x"})', 'group_left (node) n{job="x"})'),
+        ('sum(rate(c{le="1"}[5m]) * on (pod) group_left (node) n)', "filter on `le`"),
+        ('sum by (zone) (rate(c[5m]) * on (pod) group_left (node) n)', "grouping by `zone`"),
+        ('count(a unless on (pod) b{pod=""})', "not (a unless on (pod) b{pod=\"\"})"),
+        ('count(a unless on (pod) b{job="x"})', "not (a unless on (pod) b{job=\"x\"})"),
+        ('count(a{job="x"} or b)', "not (a{job=\"x\"} or b)"),
+        ("max(max_over_time(rate(c[1m])[1h:30s]))", "not max_over_time((rate(c[1m]))[1h:30s])"),
+        ("max(max_over_time(rate(c[1m])[2h:1m]))", "range 2h, 1m, it keeps 1h, 1m"),
+        ("sum(a - a offset 2h)", "not (a - a offset 2h)"),
+        ("sum(a offset 1h - a)", "not (a offset 1h - a)"),
+        ("sum(a / a offset 1h)", 'holds only job="x"'),
+        ('sum(a{job="x"} / a offset 1h)', 'holds only job="x", and not where the query asks for it'),
+        ('max(histogram_quantile(0.9, rate(h_bucket{le!="2"}[5m])))', 'le!="2"'),
+        ("max(a - b)", "keeps (a unless on (pod) b), not (a - b)"),
+        ("max(a - d)", "no aggregation is of a and d"),
+    ],
+)  # fmt: skip
+def test_whole_expressions_that_are_not_covered_and_why(text: str, reason: str) -> None:
+    found = covered(text, JOINED)
+    assert isinstance(found, list)
+    assert any(reason in why for why in found), found
+
+
+def test_a_zero_of_another_sign_is_another_expression() -> None:
+    assert isinstance(covered("sum(1 / (m * 0))", (aggregation("1 / (m * 0)", ["g"]),)), Coverage)
+    assert isinstance(covered("sum(1 / (m * -0))", (aggregation("1 / (m * 0)", ["g"]),)), list)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("sum(rate(c[5m])) / sum by (g) (m)", ["rate(c[5m])", "m"]),
+        ('quantile(0.9, a{job="x"} * on (pod) group_left () b) > 3', ["(a * on (pod) group_left () b)"]),
+        ("count(count by (pod) (m))", ["m"]),
+        ("topk(3, sum by (pod) (m))", ["m"]),
+        ("histogram_quantile(0.9, sum by (le) (rate(h_bucket[5m])))", ["rate(h_bucket[5m])"]),
+        ("1 + 1", []),
+        ("m", ["? m: no aggregation operator around it"]),
+        ("topk(3, rate(m[5m]))", ["! topk(3, rate(m[5m])): no summary answers topk"]),
+        ("sum(m * on () group_left () sum(n))", ["! m: an aggregation operator inside", "n"]),
+        ("max_over_time(sum(m)[1h:1m])", ["! max_over_time((sum(m))[1h:1m]): summaries are not read at the steps of a "
+                                          "subquery"]),
+        ("sum({job='x'}) + m", ['! sum({job="x"}): the metric name is not fixed',
+                                "? m: no aggregation operator around it"]),
+    ],
+)  # fmt: skip
+def test_requirements_are_the_largest_parts_that_an_aggregation_can_answer_and_what_is_left(
+    text: str, found: list[str]
+) -> None:
+    told = [
+        r.normal.text if isinstance(r, Requirement) else f"{'!' if r.aggregated else '?'} {r.node}: {r.why}"
+        for r in requirements(parse(text), LOOKBACK_MS, 60_000)
+    ]
+    assert told == found
+
+
+@pytest.mark.parametrize(
+    ("expr", "reach"),
+    [
+        ("max_over_time((m)[1h:1m])", HOUR_MS + LOOKBACK_MS),
+        ("max_over_time(rate(m[5m] offset 1m)[1h:1m] offset 2m) + n", HOUR_MS + 480_000),
+        ("max_over_time(max_over_time(rate(m[5m])[10m:1m])[1h:1m]) + n", HOUR_MS + 900_000),
+        ("m - m offset 1h", HOUR_MS + LOOKBACK_MS),
+    ],
+)
+def test_the_reach_of_subqueries_and_offsets_is_the_sum_along_the_longest_path(expr: str, reach: int) -> None:
+    assert reach_ms(parse(expr), LOOKBACK_MS) == reach
+    assert aggregation(expr).reach_ms == reach
+
+
+def test_an_id_stays_what_it_was_so_that_stored_panes_keep_their_owner() -> None:
+    ids = ["57c35d05cf012b7d", "0c8e17ed8dc4f10e", "e1e3d1f52c428542", "bef56ec8fa9afa08", "ceda4cec1e4f4ac1"]
+    assert [a.id for a in KEPT] == ids

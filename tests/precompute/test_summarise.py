@@ -1,5 +1,7 @@
 """Summaries of many panes at once: grouping, empty panes, and panes whose evaluation fails."""
 
+from random import Random
+
 import numpy as np
 import pytest
 
@@ -12,12 +14,16 @@ from precompute.evaluate.limits import Budget, Limits
 from precompute.evaluate.values import Vector
 from precompute.head import Head
 from precompute.labels import Labels, SeriesTable
+from precompute.normal import normal, why_not_kept, with_steps
 from precompute.samples import F64, I64
 from precompute.selection import Index
 from precompute.summaries import FAILED, select
 from precompute.summarise import summarise
-from tests.precompute.made_node import START_MS, WIDTH_MS, aggregation, series
+from query.promql.parse import parse
+from tests.precompute.kept_expressions import Drawing, world
+from tests.precompute.made_node import LOOKBACK_MS, START_MS, WIDTH_MS, aggregation, series
 from tests.precompute.made_summaries import same
+from tests.reference import worlds
 from tests.reference.worlds import block
 
 
@@ -102,3 +108,45 @@ def test_without_labels_each_key_is_what_is_left_of_the_series_without_its_metri
 def test_no_series_at_all_is_a_pane_without_groups() -> None:
     (summary,) = summarise([aggregation("nosuch", ["g"])], ENDS, 1, source(ROWS), budget())
     assert (summary.panes, summary.rows, summary.keys) == (9, 0, ())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_panes_of_any_expression_are_to_the_bit_the_same_alone_and_together(seed: int) -> None:
+    random = Random(seed)
+    drawing, head, rows = Drawing(random), Head(SeriesTable(), 1 << 26), 0
+    for part in worlds.blocks(random, world(random, START_MS), head.table, shuffled=False):
+        head.append(part)
+    reading = HeadSource(head, Index())
+    ends = np.arange(START_MS + 300_000, START_MS + 900_000, 4 * WIDTH_MS)
+    for _ in range(25):
+        expr = with_steps(parse(drawing.expression()), 60_000)
+        if why_not_kept(expr):
+            continue
+        kept = Aggregation(normal(expr).expr, ("job",), False, ("sum", "quantile"), WIDTH_MS, LOOKBACK_MS, 1 << 40)
+        (together,) = summarise([kept], ends, 1, reading, budget())
+        for k in range(len(ends)):
+            (alone,) = summarise([kept], ends[k : k + 1], 1, reading, budget())
+            assert same(alone, select(together, np.array([k]))), f"{kept.expr} at {ends[k]}"
+        rows += together.rows
+    assert rows > 100
+
+
+def test_a_join_fails_in_the_panes_where_its_one_side_is_not_unique_and_in_no_other() -> None:
+    late = int(ENDS[4])
+    rows = [(series("m", g="a", i="1"), START_MS, 2.0), (series("n", g="a", x="1"), START_MS, 3.0)]
+    rows += [(series("n", g="a", x="2"), late, 5.0)]
+    kept = aggregation("m * on (g) group_left (x) n", ["x"], accumulators=["sum"])
+    reading = source(rows)
+    (summary,) = summarise([kept], ENDS, 1, reading, budget())
+    assert np.flatnonzero(summary.flags & FAILED).tolist() == [4, 5, 6, 7, 8]
+    assert np.diff(summary.row_off).tolist() == [1, 1, 1, 1, 0, 0, 0, 0, 0]
+    assert (summary.keys, summary.states["sum"]["sum"].tolist()) == ((("1",),), [6.0] * 4)
+
+
+def test_a_pane_too_large_to_be_evaluated_fails_alone_and_does_not_end_the_tick() -> None:
+    kept = aggregation("max_over_time(m[1s:1ms])", ["g"], accumulators=["sum"])
+    few = Budget(Limits(max_matrix_bytes=9 * 6 * 1001), ManualClock(), 60_000)
+    (summary,) = summarise([kept], ENDS, 1, source(ROWS), few)
+    assert not summary.flags.any()
+    (summary,) = summarise([kept], ENDS, 1, source(ROWS), Budget(Limits(max_matrix_bytes=9), ManualClock(), 60_000))
+    assert (summary.flags & FAILED).all()

@@ -12,7 +12,7 @@ KEPT = (aggregation("m", ["g"]), aggregation("rate(c[1m])", ["g"], accumulators=
 
 
 def planned(text: str) -> Plan:
-    return plan(parse(text), KEPT, LOOKBACK_MS)
+    return plan(parse(text), KEPT, LOOKBACK_MS, 60_000)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ RATES = Aggregation(parse("rate(x_total[5m])"), ("job",), False, kept_of_vectors
     ],
 )
 def test_a_query_of_kept_parts_comes_from_summaries(text: str) -> None:
-    assert plan(parse(text), (RATES,), 300_000).from_summaries
+    assert plan(parse(text), (RATES,), 300_000, 60_000).from_summaries
 
 
 @pytest.mark.parametrize(
@@ -94,5 +94,5 @@ def test_a_query_of_kept_parts_comes_from_summaries(text: str) -> None:
     ],
 )
 def test_what_looks_elsewhere_does_not(text: str) -> None:
-    planned = plan(parse(text), (RATES,), 300_000)
+    planned = plan(parse(text), (RATES,), 300_000, 60_000)
     assert not planned.from_summaries and planned.reasons

@@ -51,7 +51,7 @@ def running(folder: Path) -> Core:
 
 
 STEPS = Steps(np.arange(START_MS, START_MS + 600_000, WIDTH_MS), START_MS, START_MS + 600_000, WIDTH_MS)
-MIXED = plan(parse("sum(m) / sum(rate(c[1m])) + sum(rate(c[30s]))"), KEPT, LOOKBACK_MS)
+MIXED = plan(parse("sum(m) / sum(rate(c[1m])) + sum(rate(c[30s]))"), KEPT, LOOKBACK_MS, 60_000)
 
 
 def stamp(core: Core, served: int) -> I64:

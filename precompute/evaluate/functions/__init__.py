@@ -23,4 +23,4 @@ FUNCTIONS: Mapping[str, Rule] = {
 }  # fmt: skip
 
 OF_ONE_SERIES = frozenset({*math.RULES, *dates.RULES, *over_time.RULES} - {"predict_linear", *EXPERIMENTAL})
-"""Whose value at a time is made of one series' samples before that time, wherever the query stands: what panes keep."""
+"""Whose value at a time is made of one series' samples before that time, wherever the query stands."""

@@ -1,12 +1,17 @@
 """Panes from samples: edges, sealing, late samples, gaps, restarts, retention."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from precompute.log.base import Hole
 from precompute.stores.memory import MemoryStore
 from precompute.summaries import HOLE
+from query.plan import plan
+from query.promql.parse import parse
+from query.tiers.summary import Steps
 from tests.precompute.made_node import (
     HOUR_MS,
     LATENESS_MS,
@@ -314,3 +319,35 @@ def test_an_hour_of_silence_and_a_full_hour_end_in_the_same_finality(tmp_path: P
     core.tick()
     progress = core.intake.progress
     assert progress.final_ms == progress.floor_ms == core.clock.now_ms() - HOUR_MS
+
+
+def test_beside_an_upstream_a_join_is_served_where_both_sides_are_received_and_no_hole_touches_one(
+    tmp_path: Path,
+) -> None:
+    kept = aggregation("m * on (g) n", ["g"], accumulators=["sum"])
+    core, reach = Core(tmp_path, [kept], has_upstream=True), LOOKBACK_MS
+    steps = [START_MS + k * WIDTH_MS for k in range(120)]
+    for k in range(120):
+        rows = [(A, core.clock.now_ms(), 2.0)] + ([(series("n", g="a"), core.clock.now_ms(), 3.0)] if k >= 40 else [])
+        core.write(rows)
+        core.pass_time(WIDTH_MS)
+        core.tick()
+    gone = Hole(steps[90], steps[91], "n")
+    core.intake.progress = replace(core.intake.progress, holes=(gone, Hole(steps[60], steps[61], "other")))
+    (coverage,) = plan(parse("sum(m * on (g) n)"), [kept], LOOKBACK_MS, 60_000).covered
+    good, _ = core.summary_tier.servable(coverage, Steps(np.array(steps, np.int64), steps[0], steps[-1]))
+    known = [t - reach >= steps[40] - 1 for t in steps]
+    whole = [t <= steps[90] or t - reach >= steps[91] for t in steps]
+    sealed = [t <= core.engine.sealed_ms() for t in steps]
+    assert good.tolist() == [all(both) for both in zip(known, whole, sealed, strict=True)]
+    assert 0 < good.sum() < sum(known)
+
+
+def test_a_pane_is_marked_where_a_hole_of_any_metric_of_its_expression_touches_it(tmp_path: Path) -> None:
+    kept = aggregation("m and on (g) rate(n[1m])", ["g"], accumulators=["sum"])
+    core = Core(tmp_path, [kept])
+    core.intake.progress = replace(core.intake.progress, holes=(Hole(START_MS, START_MS + 1, "n"),))
+    seal(core, START_MS + 2 * LOOKBACK_MS)
+    summary = core.store.get(kept.id, START_MS - WIDTH_MS, START_MS + 2 * LOOKBACK_MS)
+    marked = summary.ends_ms[(summary.flags & HOLE) != 0]
+    assert marked.tolist() == list(range(START_MS + WIDTH_MS, START_MS + 1 + LOOKBACK_MS, WIDTH_MS))

@@ -27,8 +27,9 @@ from precompute.evaluate.expr import (
     String,
     Subquery,
 )
+from precompute.evaluate.types import type_of
 from precompute.labels import METRIC_NAME
-from query.promql.parse import parse, parse_selector, type_of
+from query.promql.parse import parse, parse_selector
 
 CORPUS = Path(os.environ.get("CORPUS_DIR", Path(__file__).parents[4] / "shared" / "corpus")) / "dashboard_queries.jsonl"
 

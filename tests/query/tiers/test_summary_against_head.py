@@ -1,6 +1,7 @@
 """Answers from summaries against exact ones on the same samples, at every pane end."""
 
 import math
+from collections import Counter
 from pathlib import Path
 from random import Random
 
@@ -8,11 +9,13 @@ import numpy as np
 import pytest
 
 from precompute.catalog import Coverage
+from precompute.errors import ExecutionError
 from precompute.evaluate.limits import Budget, Limits
 from precompute.samples import STALE as STALE_NUMBER
 from query.plan import plan
 from query.promql.parse import parse
 from query.tiers.summary import Steps
+from tests.precompute import kept_expressions
 from tests.precompute.made_node import LOOKBACK_MS, START_MS, WIDTH_MS, Core, aggregation, series
 from tests.reference import promql, worlds
 from tests.reference.compare import at_step, close, differences
@@ -92,7 +95,7 @@ def test_counts_and_extremes_are_the_heads_to_the_bit_and_sums_within_1e_12(tmp_
         magnitude = core.evaluate(squares, times)
         for op in ("count", "min", "max", "group", "sum"):
             text = f"{op} {grouping} ({filtered})"
-            (coverage,) = plan(parse(text), KEPT, LOOKBACK_MS).covered
+            (coverage,) = plan(parse(text), KEPT, LOOKBACK_MS, 60_000).covered
             assert isinstance(coverage, Coverage), expr
             got, right = core.summary_tier.read(coverage, steps, Budget(Limits(), core.clock, 60_000))
             assert right.all()
@@ -108,6 +111,102 @@ def test_counts_and_extremes_are_the_heads_to_the_bit_and_sums_within_1e_12(tmp_
                         assert abs(value - b[key]) <= 1e-12 * 12 * max(root, abs(value)), (text, step, key)
                     else:
                         assert value == b[key] or (math.isnan(value) and math.isnan(b[key])), (text, step, key)
+
+
+JOINED = [
+    aggregation("rate(c[1m]) * on (job) group_left (node) n", ["job", "node", "zone"]),
+    aggregation("g + ignoring (zone) h", ["i", "job"]),
+    aggregation("g and on (i) (h > 0)", ["job", "zone"]),
+    aggregation("g unless on (i, job) c", [], without=True),
+    aggregation("g or h", ["job", "zone"]),
+    aggregation("max_over_time(rate(c[1m])[5m:30s])", ["zone"]),
+    aggregation("g - g offset 5m", ["job"]),
+    aggregation("histogram_quantile(0.9, rate(b[2m]))", ["job"]),
+]
+ASKED_OF_JOINED = (
+    'rate(c{job=~"a|b"}[1m]) * on (job) group_left (node) n{job=~"a|b"}',
+    'rate(c[1m]) * on (job) group_left (node) n{node="n1",job!=""}',
+    'rate(c{zone!="x"}[1m] offset 30s) * on (job) group_left (node) n offset 30s',
+    'g{job="a"} + ignoring (zone) h', 'g + ignoring (zone) h{job!=""}',
+    'g{zone="x"} and on (i) (h > 0)', 'g{job="b"} and on (i) (h > 0)',
+    'g{zone=~"x|y"} unless on (i, job) c', 'g{job="a"} unless on (i, job) c{job="a"}',
+    'g{job="a"} or h{job="a"}', 'g or h',
+    'max_over_time(rate(c{zone="x"}[1m])[5m:30s])', 'g{job="a"} - g{job="a"} offset 5m',
+    'histogram_quantile(0.9, rate(b{job="a"}[2m]))',
+)  # fmt: skip
+
+
+def with_late_samples(folder: Path, random: Random) -> Core:
+    """A drawn world, a tenth of which comes after its panes were made."""
+    core = Core(folder, JOINED, max_future_ms=10 * worlds.LENGTH_MS)
+    rows = [
+        (labels, t, STALE_NUMBER if isinstance(v, Stale) else v)
+        for labels, samples in kept_expressions.world(random, START_MS).items()
+        for t, v in samples
+    ]
+    random.shuffle(rows)
+    core.write(rows[len(rows) // 10 :])
+    core.pass_time(worlds.LENGTH_MS + 60_000, beat_ms=10_000)
+    core.tick()
+    core.write(rows[: len(rows) // 10])
+    core.tick()
+    return core
+
+
+def exact_at(core: Core, text: str, time_ms: int) -> dict[promql.Labels, float] | None:
+    """None where the evaluation is an error."""
+    try:
+        value = at_step(core.evaluate(parse(text), np.array([time_ms])), 0)
+    except ExecutionError:
+        return None
+    assert isinstance(value, dict)
+    return value
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_joins_sets_and_subqueries_from_summaries_are_the_heads_late_samples_and_failed_panes_included(
+    tmp_path: Path, seed: int
+) -> None:
+    random = Random(seed)
+    core, tiers, failed = with_late_samples(tmp_path, random), Counter[tuple[str, ...]](), 0
+    for expr in ASKED_OF_JOINED:
+        for op in random.sample(("sum", "count", "min", "max", "avg"), 2):
+            text = f"{op} ({expr})"
+            for time_ms in random.sample(range(START_MS + 60_000, START_MS + worlds.LENGTH_MS, WIDTH_MS), 6):
+                exact = exact_at(core, text, time_ms)
+                if exact is None:
+                    failed += 1
+                    with pytest.raises(ExecutionError):
+                        core.instant(text, time_ms)
+                    continue
+                answer = core.instant(text, time_ms)
+                tiers[answer.tiers] += 1
+                inner = exact_at(core, expr, time_ms) or {}
+                size = sum(abs(v) for v in inner.values() if math.isfinite(v))
+                expected = {key: Approximate(value, size) for key, value in exact.items()}
+                wrong = differences(at_step(answer.value, 0), expected, 0.0 if op in ("count", "min", "max") else 1e-12)
+                assert not wrong, f"{text} at {time_ms}: {wrong}"
+    assert tiers["summary",] > 80 and (failed or tiers["head",] < 40), (tiers, failed)
+
+
+def test_a_pane_that_fails_is_the_heads_error_and_the_panes_beside_it_are_served(tmp_path: Path) -> None:
+    core = Core(tmp_path, JOINED[:1])
+    for k in range(40):
+        now_ms = core.clock.now_ms()
+        rows = [(series("c", job="a", i="1"), now_ms, 30.0 * k), (series("n", job="a", node="x"), now_ms, 2.0)]
+        twice = (series("n", job="a", node="y"), now_ms, 1.0 if k < 20 else STALE_NUMBER)
+        core.write([*rows, twice] if 19 <= k <= 20 else rows)
+        core.pass_time(WIDTH_MS)
+        core.tick()
+    text = "sum(rate(c[1m]) * on (job) group_left (node) n)"
+    failing = START_MS + 19 * WIDTH_MS
+    for time_ms in (failing - WIDTH_MS, failing + WIDTH_MS):
+        answer = core.instant(text, time_ms)
+        assert (answer.tiers, at_step(answer.value, 0)) == (("summary",), {(): pytest.approx(4.0)})
+    with pytest.raises(ExecutionError, match="many-to-many matching not allowed"):
+        core.instant(text, failing)
+    with pytest.raises(ExecutionError, match="many-to-many matching not allowed"):
+        core.range(text, failing - WIDTH_MS, failing + WIDTH_MS)
 
 
 def spread_values(random: Random, count: int) -> list[float]:
