@@ -46,6 +46,13 @@ class PlannerSettings:
     quantile: str = "quantile"
     """The accumulator that quantiles are to come from, if it is as accurate as asked for."""
 
+    def with_quantile(self, name: str) -> "PlannerSettings":
+        return replace(self, quantile=name)
+
+    def unlimited(self) -> "PlannerSettings":
+        """The same with no limit of reach and budget."""
+        return replace(self, max_bytes=None, max_cpu_share=None, max_reach_ms=None)
+
 
 @dataclass(frozen=True)
 class Weight:
