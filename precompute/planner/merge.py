@@ -54,20 +54,28 @@ class Refused:
 
 
 def families(demands: Iterable[Demand]) -> list[list[Demand]]:
-    """Demands by normal form, lookback and grouping mode, in order of their texts."""
-    found = defaultdict[tuple[str, int, bool], list[Demand]](list)
+    """Demands by normal form, lookback and grouping mode, in order of their texts.
+
+    What a grouping `without` leaves out can be no filter of its groups. Filters of that stay in the expression, if
+    they look like no variable's, and only demands that share them are alike.
+    """
+    found = defaultdict[tuple[str, int, bool, tuple[Matcher, ...]], list[Demand]](list)
     for demand in demands:
         need = demand.finest
-        found[need.normal.text, need.lookback_ms, need.node.without].append(demand)
+        left_out = [m for m in _filters(demand) if need.node.without and m.name in need.node.labels]
+        held = tuple(m for m in left_out if not _looks_filled_in(m))
+        found[need.normal.text, need.lookback_ms, need.node.without, held].append(demand)
     return [found[key] for key in sorted(found)]
 
 
-def fixed_matchers(family: Sequence[Demand]) -> tuple[Matcher, ...]:
-    """What stays in the expression: matchers that all demands have, on labels that nothing else needs.
+def _looks_filled_in(matcher: Matcher) -> bool:
+    """Whether a dashboard's variable may stand in it: those filter with = and =~, while `image!=""` is written so."""
+    return matcher.op in (EQUAL, MATCHES)
 
-    Those with = and =~ are left to the groups, since they are what a dashboard's variables fill in; `image!=""` and
-    its like are not.
-    """
+
+def fixed_matchers(family: Sequence[Demand]) -> tuple[Matcher, ...]:
+    """What stays in the expression: matchers that all demands have, on labels that nothing else needs. Those that a
+    variable may stand in are left to the groups, since queries of tomorrow have other values there."""
     common = set(family[0].finest.normal.matchers)
     for demand in family:
         common &= set(demand.finest.normal.matchers)
@@ -75,8 +83,8 @@ def fixed_matchers(family: Sequence[Demand]) -> tuple[Matcher, ...]:
     for demand in family:
         node = demand.finest.node
         needed |= set() if node.without else set(node.labels)
-        needed |= {m.name for m in _filters(demand) if m not in common or m.op in (EQUAL, MATCHES)}
-    fixed = tuple(sorted(m for m in common if m.op not in (EQUAL, MATCHES) and m.name not in needed))
+        needed |= {m.name for m in _filters(demand) if m not in common or _looks_filled_in(m)}
+    fixed = tuple(sorted(m for m in common if not _looks_filled_in(m) and m.name not in needed))
     return fixed if len({str(demand.finest.normal.but(fixed)) for demand in family}) == 1 else ()
 
 

@@ -31,7 +31,7 @@ class Covered:
     unparsed: Mapping[str, str]
     """By text: why it is no query."""
     eligible: int
-    served: int
+    served: tuple[Query, ...]
     reasons: Counter[str]
 
 
@@ -48,18 +48,19 @@ def covered(
     queries: Sequence[Query], settings: PlannerSettings, cardinality: Cardinality, language: Language
 ) -> Covered:
     """Plan for all of the queries, and count."""
-    wanted, unparsed = list[Needs](), dict[str, str]()
+    wanted, unparsed = list[tuple[Query, Needs]](), dict[str, str]()
     for query in queries:
         try:
-            wanted.append(_needs(query, language))
+            wanted.append((query, _needs(query, language)))
         except QueryError as error:
             unparsed[query.forms[0][1]] = str(error)
-    made = plan([demand for one in wanted for demand in one.demands], settings, cardinality)
-    eligible = [one for one in wanted if one.eligible]
+    made = plan([demand for _, one in wanted for demand in one.demands], settings, cardinality)
     why = _Reasons(made)
-    found = [set(why.not_served(one)) for one in eligible]
-    reasons = Counter(reason for one in found for reason in one)
-    return Covered(made, len(wanted), unparsed, len(eligible), sum(not one for one in found), reasons)
+    found = [(query, set(why.not_served(one))) for query, one in wanted if one.eligible]
+    served = tuple(query for query, reasons in found if not reasons)
+    return Covered(
+        made, len(wanted), unparsed, len(found), served, Counter(reason for _, reasons in found for reason in reasons)
+    )
 
 
 def _needs(query: Query, language: Language) -> Needs:

@@ -17,7 +17,7 @@ def as_data(found: Covered, max_reach_ms: int) -> dict[str, Any]:
     """
     reaches = [aggregation.reach_ms for aggregation in found.plan.aggregations]
     return {
-        "parsed": found.parsed, "eligible": found.eligible, "served": found.served, "aggregations": len(reaches),
+        "parsed": found.parsed, "eligible": found.eligible, "served": len(found.served), "aggregations": len(reaches),
         "reasons": dict(found.reasons.most_common()),
         "unparsed": [{"query": text, "error": error} for text, error in found.unparsed.items()],
         "reach": {"longest": duration_text(max(reaches, default=0)), "max_reach": duration_text(max_reach_ms),
@@ -33,7 +33,7 @@ def lines(found: Covered, max_reach_ms: int) -> Iterator[str]:
     for one in data["unparsed"][:_UNPARSED_SHOWN]:
         yield f"no query  {one['query'][:200]}: {one['error']}"
     yield f"{found.parsed} queries parsed, {len(found.unparsed)} not"
-    yield f"{found.eligible} have a selector under an aggregation operator; {found.served} of them come from groups"
+    yield f"{found.eligible} have a selector under an aggregation operator, {data['served']} of them come from groups"
     yield f"{data['aggregations']} aggregations"
     for reason, count in found.reasons.most_common():
         yield f"{count:6} not served: {reason}"
