@@ -14,7 +14,7 @@ KERNELS  := $(VENV)/.compiled-kernels
 COMPILED := $(shell grep -rl --include='*.py' -E '@(kernel|inlined|intrinsic)\b' precompute ingest query)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check docs bench bench-promql bench-http bench-sketches differential corpus accuracy clean
+.PHONY: help run demo test check docs bench bench-promql bench-http bench-sketches differential corpus coverage accuracy clean
 
 help:
 	@echo "make run     start ASAP on 127.0.0.1:8088       (options: make run ARGS='--query-engine.http-port 9090')"
@@ -28,6 +28,7 @@ help:
 	@echo "make bench-sketches  measure updates, merges and estimates of all accumulators beside other packages"
 	@echo "make differential  a hundred thousand random queries, answered alike by Prometheus (ARGS='--seed 7')"
 	@echo "make corpus  every expression of CORPUS_DIR's dashboards, answered alike by Prometheus (ARGS='--seed 7')"
+	@echo "make coverage  how much of CORPUS_DIR's dashboards a plan serves, into docs/planning.md"
 	@echo "make docs    write docs/options.md and docs/metrics.md"
 	@echo "make clean   remove .venv and caches; data stays"
 
@@ -72,6 +73,9 @@ differential: $(DEV) $(KERNELS)
 
 corpus: $(DEV) $(KERNELS)
 	$(PY) -m tests.corpus.run $(ARGS)
+
+coverage: $(DEV) $(KERNELS)
+	$(PY) -m tests.corpus.coverage $(ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -162,6 +162,36 @@ class QueryEngine(Section):
     query_log_file: str = Field("", description="File that gets a JSON line for each query; -: stderr, empty: none.")
 
 
+class Planner(Section):
+    accuracy_sla: float = Field(
+        0.99, gt=0, lt=1, description="Accuracy of planned sketches, 1 - error, where a workload asks for no other."
+    )
+    max_bytes: ByteSize = Field(
+        size_bytes("4GiB"),
+        ge=1,
+        description="Bytes of all panes that planned aggregations keep; what saves least is not kept.",
+    )
+    max_cpu_share: float = Field(
+        0.2,
+        gt=0,
+        le=1024,
+        description="Share of one core that planned aggregations may take; what saves least is not kept.",
+    )
+    largest_share: float = Field(
+        0.5, gt=0, le=1, description="Groups for each series, above which an aggregation saves too little to be kept."
+    )
+    retention: DurationMs = Field(
+        duration_ms("24h"),
+        gt=0,
+        description="How long planned summaries are kept, and longer where queries look further.",
+    )
+    zoom_steps: tuple[DurationMs, ...] = Field(
+        (duration_ms("15s"), duration_ms("1m"), duration_ms("5m")),
+        min_length=1,
+        description="Steps at which ranges that follow the zoom ($__rate_interval) are kept, for dashboards in files.",
+    )
+
+
 class Tls(Section):
     cert_file: str = Field("", description="PEM file of the certificate and its chain; empty: plain HTTP.")
     key_file: str = Field("", description="PEM file of the certificate's key, not encrypted.")
@@ -236,6 +266,7 @@ class Config(BaseSettings):
         "retention}.",
     )
     query_engine: QueryEngine = QueryEngine()
+    planner: Planner = Planner()
     security: Security = Security()
     kafka: Kafka = Kafka()
     cluster: Cluster = Cluster()

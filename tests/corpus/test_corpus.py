@@ -1,6 +1,5 @@
 """Three hundred of the dashboards' expressions against a real Prometheus; `make corpus` asks them all."""
 
-import os
 from pathlib import Path
 from random import Random
 
@@ -11,21 +10,13 @@ from precompute.evaluate.expr import Matcher, selectors
 from query.promql.parse import parse
 from tests.corpus.drawing import Series, draw
 from tests.corpus.patterns import accepted, texts
-from tests.corpus.reading import FILE, Question, filled, questions
+from tests.corpus.reading import Question, filled, questions
 from tests.corpus.run import Tally, compare
 from tests.corpus.worlds import LENGTH_MS, Place, apart
 
 EXPRESSIONS = 300
 ANSWERED = 0.9
 START_MS = 1_764_500_000_000
-
-
-@pytest.fixture(scope="session")
-def corpus_dir() -> Path:
-    folder = Path(os.environ.get("CORPUS_DIR", ""))
-    if not (folder / FILE).is_file():
-        pytest.skip(f"needs CORPUS_DIR, a folder with {FILE}")
-    return folder
 
 
 @pytest.mark.e2e
