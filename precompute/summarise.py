@@ -1,12 +1,13 @@
 """From the head to summaries: one expression, evaluated at many pane ends, grouped for each aggregation."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from precompute.aggregations import Aggregation, group_keys
-from precompute.errors import ExecutionError, LimitExceeded, Unsupported
+from precompute.errors import ExecutionError, LimitExceeded, TimedOut, Unsupported
 from precompute.evaluate.context import Evaluation, Source
 from precompute.evaluate.evaluator import evaluate
 from precompute.evaluate.label_hash import label_hashes
@@ -16,6 +17,8 @@ from precompute.normal import of_one_series
 from precompute.samples import I64, U8
 from precompute.sketches.base import Vectors
 from precompute.summaries import FAILED, Summary, build, pack
+
+logger = logging.getLogger(__name__)
 
 PLAN = 1
 """Number of the plan in force; a single plan lasts as long as the config does."""
@@ -27,30 +30,37 @@ def summarise(
     """Summaries of the panes `ends_ms` (int64[p], ascending) for aggregations of one expression and lookback.
 
     entry: the newest log entry that the head holds; what came later may be in the values too, and makes the
-    panes dirty again. A pane whose evaluation is an error in PromQL, or passes the budget's sizes, comes out FAILED.
+    panes dirty again. Marked FAILED come out a pane whose evaluation is an error in PromQL or passes the budget's
+    sizes, and all of them once the budget's time is up: what takes so long must not keep others waiting.
     """
     first = aggregations[0]
     at = Evaluation(source, ends_ms, first.lookback_ms, budget, int(ends_ms[0]), int(ends_ms[-1]))
     try:
         vector = evaluate(first.expr, at)
+    except TimedOut:
+        logger.warning("%s takes too long to be kept; %d panes have no summary", first.expr, len(ends_ms))
+        return [_failed(a, ends_ms, entry) for a in aggregations]
     except (ExecutionError, LimitExceeded, Unsupported):
-        return _one_by_one(aggregations, ends_ms, entry, source, budget)
+        if len(ends_ms) == 1:
+            return [_failed(a, ends_ms, entry) for a in aggregations]
+        return _in_halves(aggregations, ends_ms, entry, source, budget)
     assert isinstance(vector, Vector), "only instant vectors are kept"
     if not of_one_series(first.expr):
         vector = _in_order(vector)
     return [_grouped(a, vector, ends_ms, entry, np.zeros(len(ends_ms), np.uint8)) for a in aggregations]
 
 
-def _one_by_one(
+def _in_halves(
     aggregations: Sequence[Aggregation], ends_ms: I64, entry: int, source: Source, budget: Budget
 ) -> list[Summary]:
-    """The same where some pane fails: each pane alone, so that only that one is marked."""
-    if len(ends_ms) == 1:
-        failed = np.full(1, FAILED, np.uint8)
-        return [_grouped(a, nothing(1), ends_ms, entry, failed) for a in aggregations]
+    """The same where some pane fails, so that in the end only that one is marked."""
     halves = np.array_split(ends_ms, 2)
     from_halves = [summarise(aggregations, half, entry, source, budget) for half in halves]
     return [pack(parts) for parts in zip(*from_halves, strict=True)]
+
+
+def _failed(aggregation: Aggregation, ends_ms: I64, entry: int) -> Summary:
+    return _grouped(aggregation, nothing(len(ends_ms)), ends_ms, entry, np.full(len(ends_ms), FAILED, np.uint8))
 
 
 def _in_order(vector: Vector) -> Vector:

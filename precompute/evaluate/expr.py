@@ -221,11 +221,6 @@ def rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     return same
 
 
-def with_selector(expr: Expr, selector: Selector) -> Expr:
-    """The same expression, which has one selector, over another one."""
-    return selector if isinstance(expr, Selector) else rebuilt(expr, lambda inner: with_selector(inner, selector))
-
-
 def _shift_text(at: int | str | None, offset_ms: int) -> str:
     text = "" if at is None else f" @ {at}()" if isinstance(at, str) else f" @ {at / 1000:.3f}"
     sign = "-" if offset_ms < 0 else ""

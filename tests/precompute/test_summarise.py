@@ -150,3 +150,13 @@ def test_a_pane_too_large_to_be_evaluated_fails_alone_and_does_not_end_the_tick(
     assert not summary.flags.any()
     (summary,) = summarise([kept], ENDS, 1, source(ROWS), Budget(Limits(max_matrix_bytes=9), ManualClock(), 60_000))
     assert (summary.flags & FAILED).all()
+
+
+def test_panes_that_take_too_long_are_given_up_so_that_others_are_made(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    spent = Budget(Limits(), clock, 60_000)
+    clock.advance(60_001)
+    (summary,) = summarise([KEPT[0]], ENDS, 7, source(ROWS), spent)
+    assert summary.ends_ms.tolist() == ENDS.tolist() and set(summary.seen.tolist()) == {7}
+    assert (summary.flags & FAILED).all() and summary.rows == 0
+    assert "m takes too long to be kept; 9 panes have no summary" in caplog.text

@@ -45,7 +45,7 @@ def test_samples_are_those_of_the_sub_expression(both: tuple[Core, Core, Behind]
         ("sum(m)", 3200, "off the pane grid by 3.2 s"),
         ("max(rate(c[1m]))", 0, "does not keep max"),
         ("m", 0, "no aggregation operator around it"),
-        ("sum(max_over_time(m[1m:15s]))", 0, "subquery inside"),
+        ("sum(max_over_time(m[1m:15s]))", 0, "keeps m, not max_over_time((m)[1m:15s])"),
     ],
 )  # fmt: skip
 def test_what_no_summary_served_says_why_each_candidate_did_not(
