@@ -91,7 +91,8 @@ class Story:
         self.targets = [self.target(i) for i in range(5)]
         self.counter = 0.0
         drawn = Grammar(random, (START_MS + 5 * MINUTE_MS, START_MS + 12 * MINUTE_MS))
-        self.texts = [*random.sample(COVERED, 6), *(translated(drawn.ranged()) for _ in range(6))]
+        self.texts = ["g @ start() + g", "sum(g @ end()) - on () count(h)", *random.sample(COVERED, 6)]
+        self.texts += [translated(drawn.ranged()) for _ in range(6)]
         self.asked = list[tuple[str, Span]]()
         for _ in range(40):
             self.scrape()
@@ -164,9 +165,10 @@ class Story:
     # -- what is asked
 
     def question(self) -> tuple[str, Span]:
-        """Often one of the last."""
+        """Often one of the last, or one of the last at other times."""
         if not self.asked or self.random.random() < 0.4:
-            self.asked = [*self.asked[-3:], (self.random.choice(self.texts), self.span())]
+            text = self.random.choice([*self.texts, *(text for text, _ in self.asked)])
+            self.asked = [*self.asked[-3:], (text, self.span())]
         return self.random.choice(self.asked)
 
     def span(self) -> Span:
@@ -221,7 +223,7 @@ def test_with_and_without_the_cache_every_answer_is_the_same_to_the_byte(
         before = story.near.cache
         random.choices((story.happen, story.ask, story.ask_while_something_happens), (4, 4, 1))[0]()
         hits += before.hits if before is not story.near.cache else 0
-    assert hits + story.near.cache.hits > 300
+    assert hits + story.near.cache.hits > 50, "hardly anything came from the cache"
 
 
 LOOKS = {
