@@ -163,9 +163,6 @@ class MixedTiers:
             if not fine.all():
                 available.lost(node, np.flatnonzero(where)[~fine])
             right &= fine
-        for node in asking.plan.nodes:
-            if node.expr in known and code[node.number] == SUMMARY:
-                asking.account.of(node.number, "summary").steps += int(right.sum())
         return known, right
 
     def _from_upstream(self, asking: Asking, node: Node, steps: Steps) -> Vector | Scalar:
