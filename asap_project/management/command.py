@@ -37,6 +37,7 @@ class ConfigCommand(BaseCommand):
 
     def run_from_argv(self, argv: list[str]) -> None:
         """As Django does, but an unknown flag is answered with the nearest known one."""
+        self._called_from_command_line = True  # Django's own mark: what is wrong with a flag is a line, not a traceback
         words = [*argv[:2], *(_normal(word) for word in argv[2:])]
         parser = self.create_parser(words[0], words[1])
         _, unknown = parser.parse_known_args(words[2:])

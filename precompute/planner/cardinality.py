@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from precompute.clock import Clock
-from precompute.errors import QueryError
+from precompute.errors import QueryError, TimedOut
 from precompute.evaluate.context import Evaluation, Source
 from precompute.evaluate.evaluator import evaluate
 from precompute.evaluate.expr import Expr, selectors
@@ -31,12 +31,18 @@ class Shape(Protocol):
 class Cardinality(Protocol):
     """Measures expressions. May take as long as evaluating one does; called from one thread at a time."""
 
+    def series(self, expr: Expr) -> int | None:
+        """How many series the expression's selectors find, all together; None: not known."""
+
     def shape(self, expr: Expr, lookback_ms: int) -> Shape | str | None:
         """What an expression is; a text: why it cannot be evaluated; None: not known."""
 
 
 class Unknown:
     """Nothing is known of any expression."""
+
+    def series(self, expr: Expr) -> None:
+        return None
 
     def shape(self, expr: Expr, lookback_ms: int) -> None:
         return None
@@ -54,25 +60,29 @@ class HeadShape:
 
 
 class OnHead:
-    """Counts on what a source holds at one time, by evaluating there; each expression once."""
+    """Counts on what a source holds at one time, by evaluating there."""
 
     def __init__(self, source: Source, at_ms: int, clock: Clock, timeout_ms: int = _TIMEOUT_MS) -> None:
         self._source, self._at_ms, self._clock, self._timeout_ms = source, at_ms, clock, timeout_ms
-        self._known: dict[tuple[Expr, int], HeadShape | str] = {}
+
+    def series(self, expr: Expr) -> int | None:
+        try:
+            return self._series(expr, self._budget())
+        except TimedOut:
+            return None
 
     def shape(self, expr: Expr, lookback_ms: int) -> HeadShape | str:
-        key = (expr, lookback_ms)
-        if key not in self._known:
-            self._known[key] = self._counted(expr, lookback_ms)
-        return self._known[key]
-
-    def _counted(self, expr: Expr, lookback_ms: int) -> HeadShape | str:
-        budget = Budget(Limits(), self._clock, self._timeout_ms)
-        times = np.array([self._at_ms], np.int64)
+        budget, times = self._budget(), np.array([self._at_ms], np.int64)
         try:
-            series = sum(self._source.series(selector, budget) for selector in selectors(expr))
+            series = self._series(expr, budget)
             value = evaluate(expr, Evaluation(self._source, times, lookback_ms, budget, self._at_ms, self._at_ms))
         except QueryError as error:
             return str(error)
         assert isinstance(value, Vector), "requirements are over instant vectors"
         return HeadShape(series, value.frame)
+
+    def _series(self, expr: Expr, budget: Budget) -> int:
+        return sum(self._source.series(selector, budget) for selector in selectors(expr))
+
+    def _budget(self) -> Budget:
+        return Budget(Limits(), self._clock, self._timeout_ms)

@@ -19,7 +19,7 @@ from precompute.planner.merge import Cluster, Refused, clusters, families, fixed
 from precompute.sketches.registry import STATISTICS, best, fitted
 
 TOO_FAR = "it looks back further than engine.minibatch.max_reach"
-FAILS = "its evaluation is an error"
+FAILS = "it cannot be evaluated"
 DEAR = "to read its groups costs more than to read the series that its queries select"
 FAST_ENOUGH = "the head answers within the latency asked for, and keeping it costs more than it saves"
 OVER_BUDGET = "the budget is used by what saves more"
@@ -219,9 +219,7 @@ def _steps(demand: Demand, settings: PlannerSettings) -> int:
 def _head_ns(demand: Demand, settings: PlannerSettings, cardinality: Cardinality) -> float:
     """A query's cost on the head: that of the series that its own filters select."""
     whole = demand.finest.normal.whole
-    shape = cardinality.shape(whole, demand.finest.lookback_ms)
-    series = 0 if shape is None or isinstance(shape, str) else shape.series
-    return evaluation_ns(whole, series, settings.scrape_ms) * _steps(demand, settings)
+    return evaluation_ns(whole, cardinality.series(whole) or 0, settings.scrape_ms) * _steps(demand, settings)
 
 
 def _saved_ns(demand: Demand, groups: int, settings: PlannerSettings, cardinality: Cardinality) -> float:

@@ -42,10 +42,13 @@ def _aggregation(kept: Aggregation) -> dict[str, Any]:
 
 
 def _asked_for(demands: Sequence[Demand]) -> dict[str, Any]:
-    """How many requirements, how often they are asked in an hour, one of them, and where it stands."""
+    """How many requirements, how often they are asked in an hour, one of them, where it stands, and the steps of those
+    whose range follows the zoom."""
+    steps = sorted({member.step_ms for demand in demands if len(demand.members) > 1 for member in demand.members})
     return {
         "requirements": len(demands), "per_hour": round(sum(d.asking.per_hour for d in demands), 3),
         "example": str(demands[0].finest.node), "origin": demands[0].asking.origin,
+        "zoom_steps": [duration_text(step_ms) for step_ms in steps],
     }  # fmt: skip
 
 
@@ -84,7 +87,8 @@ def _kept_lines(one: dict[str, Any]) -> Iterator[str]:
 
 
 def _purpose(one: dict[str, Any]) -> str:
-    return f"{one['requirements']} asked {one['per_hour']:g} times an hour, such as {_short(one['example'])}"
+    zooms = f", one range for each of the steps {', '.join(one['zoom_steps'])}" if one["zoom_steps"] else ""
+    return f"{one['requirements']} asked {one['per_hour']:g} times an hour{zooms}, such as {_short(one['example'])}"
 
 
 def _figures(one: dict[str, Any]) -> str:

@@ -32,12 +32,22 @@ class Server:
         self.url = url.rstrip("/")
         self._known: dict[str, int | _Failed] = {}
 
+    def series(self, expr: Expr) -> int:
+        return sum(self.count(Selector(selector.matchers)) for selector in selectors(expr))
+
     def shape(self, expr: Expr, lookback_ms: int) -> "AskedShape | str":
-        rows = self.count(expr)
+        rows = self._asked(expr)
         return rows.why if isinstance(rows, _Failed) else AskedShape(self, expr)
 
-    def count(self, expr: Expr) -> int | _Failed:
-        """Rows of an instant vector; each expression is asked once."""
+    def count(self, expr: Expr) -> int:
+        """Rows of an instant vector."""
+        found = self._asked(expr)
+        if isinstance(found, _Failed):
+            raise WorkloadError(f"{self.url}: {found.why}")
+        return found
+
+    def _asked(self, expr: Expr) -> int | _Failed:
+        """Each expression is asked once."""
         text = str(Aggregate("count", expr))
         if text not in self._known:
             self._known[text] = self._ask(text)
@@ -79,13 +89,7 @@ class AskedShape:
 
     @cached_property
     def series(self) -> int:
-        return sum(self._count(Selector(selector.matchers)) for selector in selectors(self.expr))
+        return self.server.series(self.expr)
 
     def groups(self, labels: tuple[str, ...], without: bool) -> int:
-        return self._count(Aggregate("group", self.expr, labels, without))
-
-    def _count(self, expr: Expr) -> int:
-        found = self.server.count(expr)
-        if isinstance(found, _Failed):
-            raise WorkloadError(f"{self.server.url}: {found.why}")
-        return found
+        return self.server.count(Aggregate("group", self.expr, labels, without))
