@@ -61,7 +61,7 @@ class SummaryTier:
             else "not summarised yet" if not clean[first]
             else "samples of it are known to be missing"
         )  # fmt: skip
-        return good, f"aggregation {aggregation.id}: pane {clock_text(int(times[first]))} {why}"
+        return good, f"pane {clock_text(int(times[first]))} {why}"
 
     def read(self, coverage: Coverage, steps: Steps, budget: Budget) -> tuple[Vector, Bool]:
         """The operator's value at servable steps, and at which of them it holds its bound, bool[s].
