@@ -44,7 +44,8 @@ class Usage:
                 self._count(name, now_ms, text)
 
     def of(self, aggregation_id: str) -> Used:
-        return self._used.get(aggregation_id, Used())
+        with self._lock:
+            return self._used.get(aggregation_id, Used())
 
     def _count(self, name: str, now_ms: int, text: str) -> None:
         known = self._used.pop(name, Used())
