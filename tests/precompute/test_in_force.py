@@ -15,7 +15,13 @@ from precompute.sinks import DirectSink
 from precompute.stores.base import StoreError
 from query.promql.parse import parse
 from tests.precompute.made_node import (
-    HOUR_MS, LATENESS_MS, LOOKBACK_MS, START_MS, WIDTH_MS, Core, aggregation, series,
+    HOUR_MS,
+    LATENESS_MS,
+    START_MS,
+    WIDTH_MS,
+    Core,
+    aggregation,
+    series,
 )  # fmt: skip
 from tests.reference.compare import at_step
 
