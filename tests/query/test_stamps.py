@@ -72,7 +72,7 @@ def test_what_is_not_served_by_summaries_has_the_same_stamps_whatever_is_kept(tm
     stamps = Stamps(core.intake.touched, core.engine.seen)
     with_all = stamps.of(MIXED, codes, STEPS, LOOKBACK_MS)
     for kept in ([], KEPT[:1], KEPT[1:]):
-        other = plan(MIXED.expr, kept, LOOKBACK_MS)
+        other = plan(MIXED.expr, kept, LOOKBACK_MS, 60_000)
         assert (stamps.of(other, codes, STEPS, LOOKBACK_MS) == with_all).all()
 
 
