@@ -185,10 +185,13 @@ def test_definitions_bring_back_what_they_were_made_of(tmp_path: Path) -> None:
     core, definitions = Core(tmp_path), MemoryDefinitions()
     plan = plan_of(core, definitions=definitions)
     odd = aggregation('rate(m{g=~"a|\\"b",h!=""}[5m]) * 2 > bool 1', ["h"], without=True, accumulators=["kll(k=400)"])
+    joined = aggregation("m * on (g) group_left (n) max_over_time((b - 1)[5m:1m]) unless c offset 1m", ["n"])
     plan.create(odd, pinned=False)
     plan.switch([odd, MAX])
+    plan.create(joined, pinned=True)
     assert [one.kept(parse) for one in definitions.definitions()] == sorted(plan.kept, key=lambda k: k.aggregation.id)
     plan.delete(odd.id)
+    plan.delete(joined.id)
     assert definitions.definitions() == (definition_of(Kept(MAX, "planner", False)),)
     assert isinstance(definitions.definitions()[0], Definition)
 
