@@ -11,10 +11,10 @@ from precompute.tasks import tick
 
 
 class Ticker:
-    """One thread; a tick at each multiple of the pane width plus the allowed lateness."""
+    """One thread; a tick at each multiple of the pane width plus the allowed lateness, and when asked for one."""
 
     def __init__(self, intake: Intake, width_ms: int, lateness_ms: int, clock: Clock) -> None:
-        self._intake, self._stopped = intake, threading.Event()
+        self._intake, self._stopped, self._woken = intake, threading.Event(), threading.Event()
         self._pace = Pace(width_ms, lateness_ms, clock)
         self._thread = threading.Thread(target=self._run, name="asap-ticker")
 
@@ -24,16 +24,25 @@ class Ticker:
     def stop(self) -> None:
         """No more ticks; waits for the running one, which ends with its batch once the engine is shut down."""
         self._stopped.set()
+        self._woken.set()
         if self._thread.is_alive():
             self._thread.join()
 
+    def kick(self) -> None:
+        """A tick now, or as soon as the running one has ended. Returns at once."""
+        self._woken.set()
+
     def _run(self) -> None:
-        self._kick()
-        for _ in self._pace.beats(self._stopped):
-            self._kick()
+        while not self._stopped.is_set():
+            self._woken.clear()
+            if self._stopped.is_set():  # between the two
+                break
+            self._tick()
+            for _ in self._pace.beats(self._woken):
+                self._tick()
         connection.close()
 
-    def _kick(self) -> None:
+    def _tick(self) -> None:
         close_old_connections()
         self._intake.heartbeat()
         tick.delay()

@@ -156,7 +156,7 @@ def _ask(node: Node, clock: ManualClock) -> None:
     memory = Memory(ResultCache(1 << 20), node.engine)
     tiers = MixedTiers(SummaryTier(node.engine, node.progress, False), head, None, False, memory, clock)
     engine = QueryEngine(
-        tiers, head, None, source, node.engine.aggregations, node.engine.sealed_ms, options, clock
+        tiers, head, None, source, lambda: node.engine.aggregations, node.engine.sealed_ms, options, clock
     )  # fmt: skip
     sealed_ms = clock.now_ms() - 2 * _WIDTH_MS
     texts = [f"{op} by (g) ({_PARAMETERS.get(op, '')}warm)" for op in sorted(OPERATORS)] + list(_TEXTS)

@@ -9,9 +9,10 @@ from prometheus_client import CollectorRegistry, ProcessCollector, disable_creat
 
 from asap_project import VERSION
 from asap_project.apps import AsapProjectConfig
-from asap_project.config.derived import data_dir, is_guarded, kept, own_job, scraped
+from asap_project.config.derived import data_dir, is_guarded, own_job, scraped
 from asap_project.config.schema import Config
 from asap_project.config.showing import as_flags, as_yaml
+from asap_project.keeping import aggregation_from, kept_again
 from asap_project.security.guard import guard_of
 from asap_project.ticker import Ticker
 from asap_project.warm import warm
@@ -25,27 +26,25 @@ from ingest.sources.base import Source
 from ingest.sources.demo import DemoSource
 from ingest.sources.scrape import ScrapeJob, ScrapeSource
 from ingest.writer import Outcome, SeriesColumns, Writer
-from precompute.aggregations import Aggregation
 from precompute.apps import PrecomputeConfig
 from precompute.clock import Clock, SystemClock
-from precompute.errors import BadExpression, QueryError
 from precompute.evaluate.context import Features
 from precompute.evaluate.expr import duration_text
 from precompute.evaluate.limits import Limits
+from precompute.in_force import PlanInForce
 from precompute.metadata import MetricMetadata
 from precompute.metrics import NodeCollector
 from precompute.node import Node, NodeSettings
-from precompute.normal import with_steps
 from precompute.sinks import DirectSink
 from precompute.stores.cached import CachedStore
 from precompute.stores.database import DatabaseStore
+from precompute.stores.definitions import DatabaseDefinitions
 from query.apps import QueryConfig, QueryParts
 from query.cache import ResultCache
 from query.engine import EngineOptions, QueryEngine
 from query.metrics import CacheCollector, QueryMetrics
 from query.mixed import MixedTiers
 from query.origins import Origins
-from query.promql.parse import parse
 from query.query_log import QueryLog
 from query.recall import Memory
 from query.series import SeriesQueries
@@ -57,6 +56,7 @@ from query.tiers.recognition import LabelLookup
 from query.tiers.summary import SummaryTier
 from query.tiers.upstream import Upstream
 from query.tiers.upstream_parts import UpstreamParts
+from query.usage import Usage
 
 _SUMMARY_CACHE_BYTES = 512 << 20
 _SOURCES_END_S = 3.0
@@ -121,9 +121,12 @@ def start(config: Config) -> Running:
     warm()
     disable_created_metrics()  # type: ignore[no-untyped-call]  # the library left it unannotated
     clock, registry, metadata = SystemClock(), CollectorRegistry(), MetricMetadata()
-    aggregations = tuple(aggregations_of(config))
-    store = CachedStore(DatabaseStore(), _SUMMARY_CACHE_BYTES)
-    node = Node(node_settings(config), store, aggregations, clock)
+    store, definitions = CachedStore(DatabaseStore(), _SUMMARY_CACHE_BYTES), DatabaseDefinitions()
+    kept = kept_again(definitions.definitions(), config)
+    node = Node(node_settings(config), store, [one.aggregation for one in kept], clock)
+    minibatch = config.engine.minibatch
+    ticker = Ticker(node.intake, minibatch.window_size, minibatch.allowed_lateness, clock)
+    plan = PlanInForce(node.engine, definitions, kept, ticker.kick)
     metrics = IngestMetrics(registry)
     ha, ingest = config.ingest.ha, config.ingest
     pairs = ReplicaPairs(HaLabels(ha.cluster_label, ha.replica_label, ha.timeout), clock)
@@ -138,10 +141,8 @@ def start(config: Config) -> Running:
     if is_guarded(config):
         own = cast(AsapProjectConfig, apps.get_app_config("asap_project"))
         own.guard = guard_of(config.security, clock, registry)
-    parts = query_parts(config, node, metadata, registry)
+    parts = query_parts(config, node, plan, metadata, registry)
     cast(QueryConfig, apps.get_app_config("query")).parts = parts
-    minibatch = config.engine.minibatch
-    ticker = Ticker(node.intake, minibatch.window_size, minibatch.allowed_lateness, clock)
     running = Running(node, writer, _sources(config, node, metadata, metrics, registry), ticker, parts)
     running.start()
     return running
@@ -162,41 +163,23 @@ def node_settings(config: Config) -> NodeSettings:
     )  # fmt: skip
 
 
-def aggregations_of(config: Config) -> list[Aggregation]:
-    """The configured aggregations. Raises BadExpression, naming the one that cannot be kept and why."""
-    found, minibatch = [], config.engine.minibatch
-    for item in kept(config):
-        try:
-            expr = with_steps(parse(item.expr), config.query_engine.evaluation_interval)
-        except QueryError as error:
-            raise BadExpression(f"aggregations: {item.expr}: {error}") from error
-        assert item.width is not None
-        aggregation = Aggregation(
-            expr, tuple(sorted(item.by or item.without or ())), item.by is None, item.accumulators, item.width,
-            config.query_engine.lookback_delta, item.retention,
-        )  # fmt: skip
-        if aggregation.reach_ms > minibatch.max_reach:
-            raise BadExpression(
-                f"aggregations: {item.expr} looks back {duration_text(aggregation.reach_ms)}; "
-                f"engine.minibatch.max_reach is {duration_text(minibatch.max_reach)}: raise it"
-            )
-        found.append(aggregation)
-    return list({a.id: a for a in found}.values())
-
-
-def query_parts(config: Config, node: Node, metadata: MetricMetadata, registry: CollectorRegistry) -> QueryParts:
+def query_parts(
+    config: Config, node: Node, plan: PlanInForce, metadata: MetricMetadata, registry: CollectorRegistry
+) -> QueryParts:
     """What the query views answer from."""
     options, slots, metrics = config.query_engine, Slots(config.query_engine.threads), QueryMetrics(registry)
     upstream, parts = _upstream(config, node.clock, slots, metrics)
     cache = ResultCache(options.cache_bytes)
     registry.register(CacheCollector(cache))
     log = QueryLog(options.query_log_file, node.clock, metrics.log_lost) if options.query_log_file else None
+    usage = Usage(node.clock)
     return QueryParts(
-        query_engine(config, node, upstream, parts, cache), SeriesQueries(node.index, node.head, metadata), upstream,
-        registry,
-        metrics, slots, node.why_not_ready, partial(_why_unhealthy, node), node.clock,
+        query_engine(config, node, upstream, parts, cache, usage),
+        SeriesQueries(node.index, node.head, metadata), upstream, registry, metrics, slots,
+        node.why_not_ready, partial(_why_unhealthy, node), node.clock,
         options.timeout, options.max_points, options.max_samples, options.lookback_delta, VERSION,
         status=NodeStatus(node, _setup(config)), origins=Origins(options.cors_origin), query_log=log,
+        plan=plan, aggregation=partial(aggregation_from, config=config), usage=usage,
     )  # fmt: skip
 
 
@@ -205,8 +188,9 @@ def _setup(config: Config) -> Setup:
 
 
 def query_engine(
-    config: Config, node: Node, upstream: LabelledUpstream | None, parts: UpstreamParts | None, cache: ResultCache
-) -> QueryEngine:
+    config: Config, node: Node, upstream: LabelledUpstream | None, parts: UpstreamParts | None, cache: ResultCache,
+    usage: Usage,
+) -> QueryEngine:  # fmt: skip
     """The query side over a node."""
     options, clock = config.query_engine, node.clock
     source = node.source(options.threads)
@@ -220,8 +204,9 @@ def query_engine(
     memory = Memory(cache, node.engine) if cache.max_bytes else None
     tiers = MixedTiers(summary, head, parts, upstream is not None, memory, clock)
     return QueryEngine(
-        tiers, head, upstream, source, node.engine.aggregations, node.engine.sealed_ms, engine_options, clock
-    )
+        tiers, head, upstream, source, lambda: node.engine.aggregations, node.engine.sealed_ms, engine_options, clock,
+        usage.note,
+    )  # fmt: skip
 
 
 def _why_unhealthy(node: Node) -> str | None:

@@ -6,6 +6,8 @@
     ├── TableReplaced       series ids of a table that was compacted meanwhile: look them up again
     ├── StoreError          the summary store cannot be read or written now (stores/base.py)
     ├── InstallMismatch     the data on disk was written under other fixed constants
+    ├── NotKept             no aggregation of this id is kept
+    ├── KeptByConfig        an aggregation of the config, which only the config can change
     ├── BlobError           bytes that are no summary of a known version
     └── QueryError          a query that has no answer here
         ├── BadExpression   the expression is wrong (Prometheus: bad_data)
@@ -40,6 +42,14 @@ class TableReplaced(PrecomputeError):
 
 class InstallMismatch(PrecomputeError):
     """A constant fixed at install (shards, hash seed, …) differs from the stored one."""
+
+
+class NotKept(PrecomputeError):
+    """No aggregation of this id is kept."""
+
+
+class KeptByConfig(PrecomputeError):
+    """An aggregation that stands in the config; it is changed there."""
 
 
 class BlobError(PrecomputeError):

@@ -37,6 +37,7 @@ COUNTERS: tuple[tuple[str, str, Callable[[Node], float]], ...] = (
     ("asap_ticks", "Ticks that ended well.", lambda n: n.engine.completed),
     ("asap_ticks_skipped", "Ticks skipped because one was still running.", lambda n: n.engine.skipped),
     ("asap_tick_cpu_seconds", "CPU time of ticks.", lambda n: n.engine.cpu_s),
+    ("asap_aggregation_changes", "Times that what is kept was changed while running.", lambda n: n.engine.switches),
     ("asap_panes_summarised", "Panes committed, replaced ones included.", lambda n: n.engine.committed),
 )
 

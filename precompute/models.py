@@ -1,4 +1,4 @@
-"""Tables of the core. Only stores/database.py reads and writes them."""
+"""Tables of the core. Only stores/database.py and stores/definitions.py read and write them."""
 
 from django.db import models
 from django.db.models import Q
@@ -21,3 +21,10 @@ class SummaryPack(models.Model):
                 fields=["aggregation_id", "last_end_ms"], condition=Q(damaged=False), name="one_pack_per_last_end"
             )
         ]
+
+
+class AggregationDefinition(models.Model):
+    """An aggregation that was not written in the config."""
+
+    aggregation_id = models.CharField(max_length=128, primary_key=True)
+    content = models.BinaryField(help_text="The definition (definitions.py) as JSON.")

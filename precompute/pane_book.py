@@ -45,6 +45,12 @@ class PaneBook:
         cut = min(max(until_ms // self.width_ms + 1 - first, 0), len(seen))
         self._state = (first + cut, seen[cut:].copy())
 
+    def rewind(self, after_ms: int) -> None:
+        """The panes that end after `after_ms` are gone."""
+        first, seen = self._state
+        left = min(max(after_ms // self.width_ms + 1 - first, 0), len(seen))
+        self._state = (first, seen[:left].copy())
+
     def newest_ms(self) -> int | None:
         """End of the newest pane that has a summary."""
         first, seen = self._state

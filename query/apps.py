@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig
 
 if TYPE_CHECKING:  # commands that answer no queries start without the kernels
     from prometheus_client import CollectorRegistry
 
+    from precompute.aggregations import Aggregation
     from precompute.clock import Clock
+    from precompute.in_force import PlanInForce
     from query.engine import QueryEngine
     from query.metrics import QueryMetrics
     from query.origins import Origins
@@ -20,6 +22,7 @@ if TYPE_CHECKING:  # commands that answer no queries start without the kernels
     from query.slots import Slots
     from query.status import NodeStatus
     from query.tiers.labelled import LabelledUpstream
+    from query.usage import Usage
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,10 @@ class QueryParts:
     origins: Origins
     query_log: QueryLog | None
     """query_engine.query_log_file; None where there is none."""
+    plan: PlanInForce
+    aggregation: Callable[[Mapping[str, Any]], Aggregation]
+    """From an item as in the config's list. Raises BadExpression."""
+    usage: Usage
 
 
 class QueryConfig(AppConfig):

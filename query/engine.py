@@ -97,17 +97,38 @@ class _Query:
     trace: Trace | None
 
 
+class _Plans:
+    """Plans of queries under one set of aggregations; it goes with that set."""
+
+    def __init__(self, aggregations: tuple[Aggregation, ...], options: EngineOptions) -> None:
+        self.aggregations, self._options = aggregations, options
+        self._remembered = lru_cache(_REMEMBERED)(self._prepare)
+
+    def of(self, text: str, lookback_ms: int) -> tuple[Plan, str | None]:
+        """The plan, and what in it is switched off here. Raises QueryError's kinds."""
+        prepare = self._remembered if len(text) <= _REMEMBERED_LENGTH else self._prepare
+        return prepare(text, lookback_ms)
+
+    def _prepare(self, text: str, lookback_ms: int) -> tuple[Plan, str | None]:
+        options = self._options
+        expr = parse(text, options.max_depth)
+        planned = plan(expr, self.aggregations, lookback_ms, options.evaluation_interval_ms)
+        return planned, disabled(expr, options.features)
+
+
 class QueryEngine:
     """Answers instant and range queries."""
 
     def __init__(
         self, tiers: MixedTiers, head: HeadTier, upstream: Upstream | None, source: Source,
-        aggregations: Sequence[Aggregation], sealed_ms: Callable[[], int], options: EngineOptions, clock: Clock,
+        aggregations: Callable[[], tuple[Aggregation, ...]], sealed_ms: Callable[[], int], options: EngineOptions,
+        clock: Clock, heard: Callable[[Told], None] | None = None,
     ) -> None:  # fmt: skip
+        """aggregations: those in force, another tuple after each change. heard: told of every answer."""
         self._tiers, self._head, self._upstream, self._source = tiers, head, upstream, source
-        self._aggregations, self._sealed_ms = tuple(aggregations), sealed_ms
-        self._options, self._clock = options, clock
-        self._remembered = lru_cache(_REMEMBERED)(self._prepare)
+        self._aggregations, self._sealed_ms = aggregations, sealed_ms
+        self._options, self._clock, self._heard = options, clock, heard
+        self._plans = _Plans((), options)
 
     def instant(self, text: str, time_ms: int | None, request: Request = _PLAIN) -> Answer | Forwarded:
         """The query at one time, now if None."""
@@ -132,6 +153,8 @@ class QueryEngine:
         account.panes, account.groups = query.budget.panes_read, query.budget.groups_merged
         why = made if isinstance(made, str) else ""
         told = Told(text, None if isinstance(planned, str) else planned, query.steps, account, query.trace, why)
+        if self._heard is not None:
+            self._heard(told)
         return replace(answer, told=told)
 
     def _query(self, kind: str, text: str, steps: Steps, request: Request) -> _Query:
@@ -144,22 +167,17 @@ class QueryEngine:
 
     def _planned(self, query: _Query) -> Plan | str:
         """The plan, or why it cannot be made here."""
-        prepare = self._remembered if len(query.text) <= _REMEMBERED_LENGTH else self._prepare
+        in_force, plans = self._aggregations(), self._plans
+        if plans.aggregations is not in_force:
+            plans = self._plans = _Plans(in_force, self._options)
         try:
-            planned, off = prepare(query.text, query.lookback_ms)
+            planned, off = plans.of(query.text, query.lookback_ms)
         except Unsupported as missing:
             return missing.feature
         _check_type(planned.expr, query.kind)
         if off and self._upstream is None:
             raise BadExpression(f"parse error: {off}")
         return off or planned
-
-    def _prepare(self, text: str, lookback_ms: int) -> tuple[Plan, str | None]:
-        """The plan, and what in it is switched off here."""
-        options = self._options
-        expr = parse(text, options.max_depth)
-        planned = plan(expr, self._aggregations, lookback_ms, options.evaluation_interval_ms)
-        return planned, disabled(expr, options.features)
 
     def _forward(self, query: _Query, why: str) -> Forwarded:
         """The upstream's answer to the whole query. Raises Unsupported with the reason where there is none."""

@@ -3,6 +3,7 @@
     QueryError (precompute.errors)
     ├── BadParameter    a parameter of a request is wrong or missing; names it
     ├── NotFound        a path or thing that is not there
+    ├── Conflict        a change of something that cannot be changed here
     ├── NotReady        the node is starting, rebuilding or stopping
     ├── UpstreamDown    the upstream did not answer, or not with something that can be passed on
     └── NotJoinable     what the upstream has cannot be a part of an answer made here; it can answer whole queries
@@ -22,6 +23,10 @@ class BadParameter(QueryError):
 
 class NotFound(QueryError):
     """Nothing answers under this path."""
+
+
+class Conflict(QueryError):
+    """What is there stands against the change; the text says what and the remedy."""
 
 
 class NotReady(QueryError):
@@ -47,6 +52,7 @@ ANSWERS: dict[type[QueryError], tuple[int, str]] = {
     UpstreamDown: (503, "unavailable"),
     NotJoinable: (422, "execution"),
     NotFound: (404, "not_found"),
+    Conflict: (409, "bad_data"),
 }
 
 

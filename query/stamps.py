@@ -17,6 +17,8 @@ Late data changes the stamps of the steps that look at it, and at most those of 
   that the pane has seen, which stays.
 - Each node has a row of its own. The largest number of all would not do: while one pane still waits for its tick,
   another may already have seen the entry that made both dirty.
+- Aggregations come and go while all runs. An id stands for the same values always, and what is covered otherwise is
+  served otherwise; a row's place follows from the expression alone.
 - A pane's summary is a pure function of the samples up to what it has seen, and in the store before the book says so.
 - Log ids may come again after a restart, where a power cut took them away; no stamp outlives its process.
 """
@@ -26,11 +28,11 @@ from collections.abc import Callable
 import numpy as np
 
 from precompute.aggregations import Aggregation
-from precompute.evaluate.expr import Expr
+from precompute.evaluate.expr import Aggregate, Expr
 from precompute.samples import I64
 from precompute.touched import Touched
 from query.assign import HERE, SUMMARY, Codes
-from query.plan import Plan
+from query.plan import Node, Plan
 from query.tiers.head import looks
 from query.tiers.summary import Steps, pane_times
 
@@ -47,13 +49,19 @@ class Stamps:
         rows = [row.astype(np.int64) for row in codes]
         for node in plan.nodes:
             code = codes[node.number]
-            if node.coverage is not None:
-                aggregation = node.coverage.aggregation
-                seen = self._seen(aggregation, pane_times(node.coverage, steps))
-                rows += [np.where(code == SUMMARY, number, 0) for number in (_number(aggregation), seen)]
+            if isinstance(node.expr, Aggregate):
+                rows += self._of_summaries(node, code, steps)
             if node.selectors and not node.children:
                 rows.append(np.where(code == HERE, self.newest(node.expr, steps, lookback_ms), 0))
         return np.stack(rows)
+
+    def _of_summaries(self, node: Node, code: Codes, steps: Steps) -> list[I64]:
+        """Two rows, without coverage too: so a row means the same whatever aggregations are in force."""
+        if node.coverage is None:
+            return [np.zeros(len(code), np.int64)] * 2
+        aggregation = node.coverage.aggregation
+        seen = self._seen(aggregation, pane_times(node.coverage, steps))
+        return [np.where(code == SUMMARY, number, 0) for number in (_number(aggregation), seen)]
 
     def newest(self, expr: Expr, steps: Steps, lookback_ms: int) -> I64:
         """Per step the newest log entry with a sample near what the expression's selectors look at; int64[s]."""

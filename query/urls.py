@@ -5,7 +5,7 @@ from drf_spectacular.views import SpectacularJSONAPIView
 
 from query.api import federation, language, lists, pages, rules, status, views
 from query.api.explaining import Explain
-from query.api.management import Aggregations
+from query.api.management import Aggregations, OneAggregation
 
 urlpatterns = [
     path("api/v1/query", views.query),
@@ -28,6 +28,7 @@ urlpatterns = [
     path("api/v1/openapi.json", SpectacularJSONAPIView.as_view()),
     path("api/v1/explain", Explain.as_view()),
     path("api/v1/aggregations", Aggregations.as_view()),
+    path("api/v1/aggregations/<str:aggregation_id>", OneAggregation.as_view()),
     path("federate", federation.Federate.as_view()),
     path("-/healthy", pages.healthy),
     path("-/ready", pages.ready),

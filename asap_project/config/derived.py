@@ -87,11 +87,14 @@ def scraped(config: Config) -> tuple[Scrape, ...]:
 
 def kept(config: Config) -> tuple[Aggregation, ...]:
     """The aggregations, widths and parameters filled in; those of the demo's queries too when the demo is on."""
-    width = config.engine.minibatch.window_size
     wanted = config.aggregations + (_demo() if config.demo.enabled else ())
-    return tuple(
-        item.model_copy(update={"width": item.width or width, "accumulators": item.fitted()}) for item in wanted
-    )
+    return tuple(filled_in(item, config) for item in wanted)
+
+
+def filled_in(item: Aggregation, config: Config) -> Aggregation:
+    """The aggregation with its width, and its accumulators' parameters."""
+    width = item.width or config.engine.minibatch.window_size
+    return item.model_copy(update={"width": width, "accumulators": item.fitted()})
 
 
 def _demo() -> tuple[Aggregation, ...]:

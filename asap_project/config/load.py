@@ -118,12 +118,16 @@ def _validation_line(error: ValidationError, given: Layer) -> str:
     # of a value that may be of several types, pydantic names the type beside the place
     path = [str(part) for part in first["loc"] if not str(part).startswith(("dict[", "literal["))]
     key = next(key for at in range(len(path), 0, -1) if (key := ".".join(path[:at])) in options())
-    inside = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in path[key.count(".") + 1 :])
-    return _line(key, given, f"{inside.lstrip('.')} {_remedy(first, key)}".lstrip())
+    return _line(key, given, f"{place_of(path[key.count('.') + 1 :])} {remedy(first, key)}".lstrip())
 
 
-def _remedy(first: ErrorDetails, key: str) -> str:
-    """What pydantic says, in the words of the file."""
+def place_of(path: Sequence[str]) -> str:
+    """A place inside a value, as `[0].by[1]`."""
+    return "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in path).lstrip(".")
+
+
+def remedy(first: ErrorDetails, key: str) -> str:
+    """What pydantic says of (an item of) the option `key`, in the words of the file."""
     if first["type"] == "extra_forbidden":
         return f"is no key here{nearest(str(first['loc'][-1]), list(ITEMS[key].model_fields))}"
     if first["type"] == "missing":

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from asap_project.config.certificate import why_not
+from asap_project.config.items import Aggregation
 from asap_project.config.schema import Config
 from asap_project.config.units import duration_ms, duration_text
 
@@ -15,6 +16,8 @@ EAGER = "CELERY_TASK_ALWAYS_EAGER"
 
 LONGEST_HEAD_MS = duration_ms("20d")
 """The head keeps times as 32-bit milliseconds, which end after 24.8 days."""
+
+LONGEST_RETENTION_MS = duration_ms("3650d")
 
 _TRUE = frozenset({"1", "true", "yes", "on", "t", "y"})
 _FALSE = frozenset({"0", "false", "no", "off", "f", "n", ""})
@@ -76,12 +79,18 @@ def _sizes(config: Config) -> Iterator[Problem]:
 def _aggregations(config: Config) -> Iterator[Problem]:
     window_ms = config.engine.minibatch.window_size
     for place, kept in enumerate(config.aggregations):
-        width_ms = window_ms if kept.width is None else kept.width
-        if width_ms % window_ms:
-            multiple = f"should be a multiple of engine.minibatch.window_size, {duration_text(window_ms)}"
-            yield Problem("aggregations", f"[{place}].width {multiple}")
-        if kept.retention < width_ms:
-            yield Problem("aggregations", f"[{place}].retention should not be shorter than its width")
+        yield from (Problem("aggregations", f"[{place}].{text}") for text in times_of(kept, window_ms))
+
+
+def times_of(kept: Aggregation, window_ms: int) -> Iterator[str]:
+    """What is wrong with the times of an aggregation: the key, and what it should be."""
+    width_ms = window_ms if kept.width is None else kept.width
+    if width_ms % window_ms:
+        yield f"width should be a multiple of engine.minibatch.window_size, {duration_text(window_ms)}"
+    if kept.retention < width_ms:
+        yield "retention should not be shorter than its width"
+    if kept.retention > LONGEST_RETENTION_MS:
+        yield f"retention should be at most {duration_text(LONGEST_RETENTION_MS)}"
 
 
 def _upstream(config: Config) -> Iterator[Problem]:

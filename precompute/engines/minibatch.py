@@ -43,6 +43,9 @@ _MOST_PANES = 240
 _LARGEST_MATRIX = 1 << 31
 """Bytes of the largest matrix of a single pane's evaluation; a pane that takes more is marked failed."""
 _CLOCK_TOLERANCE_MS = 5000
+_REMAINS_MS = 3_600_000
+"""How long the final panes of an aggregation that is no longer kept stay, in case it comes back."""
+_EVER_MS = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,11 @@ class EngineLimits:
 
 
 class MiniBatchEngine:
-    """See the module's text. `books` is read by the summary tier, one per aggregation id."""
+    """See the module's text.
+
+    `aggregations` are those in force and `books` their panes, by id. `replace` puts others in their place; whoever
+    reads one of them sees all of a change or none of it.
+    """
 
     def __init__(
         self, intake: Intake, source: Source, store: SummaryStore, aggregations: Sequence[Aggregation],
@@ -66,6 +73,9 @@ class MiniBatchEngine:
         self.intake, self.source, self.store = intake, source, store
         self.aggregations, self.limits, self.clock = tuple(aggregations), limits, clock
         self.books = {a.id: PaneBook(a.width_ms) for a in aggregations}
+        self.switches = 0
+        self._switching = threading.Lock()  # held while panes are committed or let go, too
+        self._remains: dict[str, int] = {}
         self.skipped, self.completed, self.committed, self.cpu_s = 0, 0, 0, 0.0
         self._running, self._stopping = threading.Lock(), False
         self._completed_ms: int | None = None
@@ -78,11 +88,49 @@ class MiniBatchEngine:
 
         An open pane that has seen more than the log ever held was made from another log, and is none of ours.
         """
-        for aggregation in self.aggregations:
-            ends, seen, _ = self.store.seen(aggregation.id, 0, self.clock.now_ms())
-            ours = (ends <= self.intake.progress.final_ms) | (seen <= self.intake.applied)
-            if ours.any():
-                self.books[aggregation.id].commit(ends[ours], seen[ours])
+        with self._switching:
+            self.books = {a.id: self._stored(a) for a in self.aggregations}
+            for gone in set(self.store.aggregations()) - self.books.keys():
+                self._rewind(gone)
+                self._remains[gone] = self.clock.now_ms()
+
+    def replace(self, aggregations: Sequence[Aggregation]) -> None:
+        """Keep these from now on and no others; the next tick fills the new ones, as far back as the samples go.
+
+        Of what goes, only panes that can no longer change are left in the store: nobody replaces the others. They
+        are taken over if it comes back within the hour. Raises StoreError, and then all is as it was.
+        """
+        new = {a.id: a for a in aggregations}
+        with self._switching:
+            gone = self.books.keys() - new.keys()
+            books = {name: self.books[name] if name in self.books else self._stored(a) for name, a in new.items()}
+            for name in gone:
+                self._rewind(name)
+            self.books = books  # first: whoever plans with an aggregation finds its book
+            self.aggregations = tuple(new.values())
+            left = {**self._remains, **dict.fromkeys(gone, self.clock.now_ms())}
+            self._remains = {name: since_ms for name, since_ms in left.items() if name not in new}
+            self.switches += 1
+
+    def _stored(self, aggregation: Aggregation) -> PaneBook:
+        """The book of what the store holds."""
+        book = PaneBook(aggregation.width_ms)
+        ends, seen, _ = self.store.seen(aggregation.id, 0, self.clock.now_ms())
+        ours = (ends <= self.intake.progress.final_ms) | (seen <= self.intake.applied)
+        if ours.any():
+            book.commit(ends[ours], seen[ours])
+        return book
+
+    def _rewind(self, aggregation_id: str) -> None:
+        """Let go of the panes that late samples may still change."""
+        final_ms = self.intake.progress.final_ms
+        if aggregation_id in self.books:
+            self.books[aggregation_id].rewind(final_ms)
+        self.store.rewind(aggregation_id, final_ms)
+
+    def book(self, aggregation: Aggregation) -> PaneBook:
+        """The book of an aggregation; one without panes if it went while a query was under way."""
+        return self.books.get(aggregation.id) or PaneBook(aggregation.width_ms)
 
     def run(self, sink: PrecomputeSink) -> None:
         """One tick; see the contract."""
@@ -111,11 +159,11 @@ class MiniBatchEngine:
     def dirty(self, aggregation: Aggregation, ends_ms: I64) -> Bool:
         """Which of these panes have no summary, or one that lacks a sample; bool[p]."""
         newest = self.intake.touched.newest(ends_ms - aggregation.reach_ms, ends_ms)
-        return self.books[aggregation.id].dirty(ends_ms, newest)
+        return self.book(aggregation).dirty(ends_ms, newest)
 
     def seen(self, aggregation: Aggregation, ends_ms: I64) -> I64:
         """Per pane end, int64[p], the newest log entry in its summary; `pane_book.NONE` where it has none."""
-        return self.books[aggregation.id].seen(ends_ms)
+        return self.book(aggregation).seen(ends_ms)
 
     # -- one tick
 
@@ -156,19 +204,27 @@ class MiniBatchEngine:
         return False
 
     def _batches(self) -> Iterator[tuple[list[Aggregation], I64]]:
-        """What is to be computed: the newest panes, then the oldest; aggregations of one expression together."""
+        """What is to be computed: everyone's newest panes, then the oldest; aggregations of one expression together."""
         families = defaultdict(list)
         for aggregation in self.aggregations:
             families[aggregation.expr, aggregation.width_ms, aggregation.lookback_ms].append(aggregation)
-        for family in families.values():
-            waiting = np.unique(np.concatenate([self._waiting(a) for a in family]))
-            size = self._panes_at_once(family[0])
-            yield from ((family, part) for part in (waiting[-size:],) if len(part))
-            older = waiting[:-size]
-            for first in range(0, len(older), size):
-                yield family, older[first : first + size]
+        size, work = self._panes_at_once(), [part for family in families.values() for part in self._work(family)]
+        yield from ((kept, ends[-size:]) for kept, ends in work)
+        for kept, ends in work:
+            older = ends[:-size]
+            yield from ((kept, older[first : first + size]) for first in range(0, len(older), size))
 
-    def _panes_at_once(self, aggregation: Aggregation) -> int:
+    def _work(self, family: list[Aggregation]) -> list[tuple[list[Aggregation], I64]]:
+        """What waits, in parts that wait for the same panes: a new aggregation waits for more than the others do."""
+        waiting = [self._waiting(aggregation) for aggregation in family]
+        ends = np.unique(np.concatenate(waiting))
+        wanted, which = np.unique([np.isin(ends, one) for one in waiting], axis=1, return_inverse=True)
+        return [
+            ([a for a, wants in zip(family, column, strict=True) if wants], ends[which.ravel() == place])
+            for place, column in enumerate(wanted.T)
+        ]
+
+    def _panes_at_once(self) -> int:
         series = self.intake.head.series_count()
         return int(max(1, min(_MOST_PANES, _CELLS // max(1, series))))
 
@@ -180,18 +236,20 @@ class MiniBatchEngine:
         first_ms = max(first_ms, progress.base_ms + reach_ms - 1, self.clock.now_ms() - aggregation.retention_ms)
         ends = np.array(ends_between(first_ms, self.sealed_ms(), aggregation.width_ms), np.int64)
         older = ends <= progress.final_ms
-        missing = self.books[aggregation.id].seen(ends) < 0
+        missing = self.book(aggregation).seen(ends) < 0
         return ends[np.where(older, missing, self.dirty(aggregation, ends))]
 
     def _commit(self, aggregations: list[Aggregation], ends: I64, entry: int, sink: PrecomputeSink) -> None:
         limits = Limits(max_samples=1 << 62, max_matrix_bytes=_LARGEST_MATRIX)
         budget = Budget(limits, self.clock, timeout_ms=10 * self.limits.tick_ms)
         summaries = summarise(aggregations, ends, entry, self.source, budget)
-        output = [(a.id, self._with_holes(a, s)) for a, s in zip(aggregations, summaries, strict=True)]
-        sink.send(output)
-        for aggregation_id, summary in output:
-            self.books[aggregation_id].commit(summary.ends_ms, summary.seen)
-            self.committed += summary.panes
+        made = [(a.id, self._with_holes(a, s)) for a, s in zip(aggregations, summaries, strict=True)]
+        with self._switching:
+            output = [(name, summary) for name, summary in made if name in self.books]
+            sink.send(output)
+            for name, summary in output:
+                self.books[name].commit(summary.ends_ms, summary.seen)
+                self.committed += summary.panes
 
     def _with_holes(self, aggregation: Aggregation, summary: Summary) -> Summary:
         holes = self.intake.progress.holes
@@ -202,12 +260,13 @@ class MiniBatchEngine:
         return summary
 
     def _make_final(self, floor_ms: int) -> None:
-        for aggregation in self.aggregations:
-            waiting = self._waiting(aggregation)
-            if len(waiting) and waiting[0] <= floor_ms:
-                return
-        with self.intake.lock:
-            self.intake.advance(settle(self.intake.progress, floor_ms))
+        with self._switching:
+            for aggregation in self.aggregations:
+                waiting = self._waiting(aggregation)
+                if len(waiting) and waiting[0] <= floor_ms:
+                    return
+            with self.intake.lock:
+                self.intake.advance(settle(self.intake.progress, floor_ms))
 
     def _trim(self) -> None:
         """Let go of samples that no pane to come can need, and of summaries past their retention."""
@@ -220,17 +279,25 @@ class MiniBatchEngine:
                 intake.log.trim(keep_ms)
                 intake.head.trim(keep_ms)
                 intake.touched.forget(keep_ms)
-        for aggregation in self.aggregations:
-            gone_ms = last_end(now_ms - aggregation.retention_ms, aggregation.width_ms)
-            self.store.drop(aggregation.id, gone_ms)
-            self.books[aggregation.id].forget(gone_ms)
-            self.store.seal(aggregation.id, intake.progress.final_ms)
+        with self._switching:
+            self._trim_summaries(now_ms)
         with suppress(Rejected):  # no room on the disk for a new segment: at a later tick
             if worth_compacting(intake):
                 compact(intake)
         longest_ms = max([a.retention_ms + a.reach_ms for a in self.aggregations] + [self.limits.kept_ms])
-        with intake.lock:
-            intake.progress = prune_holes(intake.progress, now_ms - longest_ms)
+        if not self._remains:  # whose panes a hole may touch however old it is
+            with intake.lock:
+                intake.progress = prune_holes(intake.progress, now_ms - longest_ms)
+
+    def _trim_summaries(self, now_ms: int) -> None:
+        for aggregation in self.aggregations:
+            gone_ms = last_end(now_ms - aggregation.retention_ms, aggregation.width_ms)
+            self.store.drop(aggregation.id, gone_ms)
+            self.books[aggregation.id].forget(gone_ms)
+            self.store.seal(aggregation.id, self.intake.progress.final_ms)
+        for name in [name for name, since_ms in self._remains.items() if now_ms - since_ms >= _REMAINS_MS]:
+            self.store.drop(name, _EVER_MS)
+            del self._remains[name]
 
 
 def touches_hole(holes: Sequence[Hole], after_ms: int, until_ms: int, metric: str) -> bool:

@@ -95,6 +95,11 @@ class CachedStore:
             if any(ref.last_end_ms <= before_ms for ref in self._refs.get(aggregation_id, ())):
                 self._apply(self._database.forget(aggregation_id, before_ms))
 
+    def rewind(self, aggregation_id: str, after_ms: int) -> None:
+        with self._writing:
+            if any(ref.last_end_ms > after_ms for ref in self._refs.get(aggregation_id, ())):
+                self._apply(self._database.cut_off(aggregation_id, after_ms))
+
     def aggregations(self) -> tuple[str, ...]:
         return tuple(sorted(self._refs))
 
@@ -137,6 +142,8 @@ class CachedStore:
             kept += [ref for ref, _ in change.added if ref.aggregation_id == name]
             refs[name] = tuple(sorted(kept, key=lambda ref: ref.last_end_ms))
         self._refs = {name: held for name, held in refs.items() if held}
+        for name in change.aggregations - self._refs.keys():
+            self._keys.pop(name, None)
 
     def _leave_out(self, aggregation_id: str, rows: set[int]) -> None:
         """Rows that a reader did not find: replaced in the meantime, and no longer in the index, or set aside."""

@@ -20,8 +20,8 @@ from precompute.samples import I64
 from precompute.stores.base import StoreError
 from precompute.stores.blob import from_bytes, to_bytes
 from precompute.stores.pane_index import PaneIndex, index_between, index_from_bytes, index_of, index_to_bytes
-from precompute.stores.pieces import cut, joined, loose, shares_a_pane, without
-from precompute.summaries import Summary, pack
+from precompute.stores.pieces import NEVER_MS, cut, joined, loose, shares_a_pane, without
+from precompute.summaries import Summary, between, pack
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +89,9 @@ class DatabaseStore:
     def drop(self, aggregation_id: str, before_ms: int) -> None:
         self.forget(aggregation_id, before_ms)
 
+    def rewind(self, aggregation_id: str, after_ms: int) -> None:
+        self.cut_off(aggregation_id, after_ms)
+
     def aggregations(self) -> tuple[str, ...]:
         with self._database():
             return tuple(sorted(set(self._packs().values_list("aggregation_id", flat=True).distinct())))
@@ -135,6 +138,16 @@ class DatabaseStore:
             )
             change.removed |= set(old.values_list("pk", flat=True))
             old.delete()
+        return change
+
+    def cut_off(self, aggregation_id: str, after_ms: int) -> Change:
+        """`rewind`, telling what changed."""
+        with self._change({aggregation_id}) as change:
+            refs = self._refs(self._packs().filter(aggregation_id=aggregation_id, last_end_ms__gt=after_ms))
+            across = self._load([ref.row for ref in refs if ref.ends_ms[0] <= after_ms])
+            change.removed |= {ref.row for ref in refs}
+            self._delete(change.removed)
+            self._insert(aggregation_id, [between(piece, NEVER_MS, after_ms) for piece in across.values()], change)
         return change
 
     @contextmanager

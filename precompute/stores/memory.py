@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from precompute.samples import I64
 from precompute.stores.pane_index import PaneIndex, index_between, index_of
 from precompute.stores.pieces import (
+    NEVER_MS,
     cut,
     joined,
     loose,
@@ -14,7 +15,7 @@ from precompute.stores.pieces import (
     with_keys,
     without,
 )
-from precompute.summaries import Summary, pack
+from precompute.summaries import Summary, between, pack
 
 Pieces = tuple[Summary, ...]
 
@@ -59,6 +60,11 @@ class MemoryStore:
         with self._writing:
             pieces = self._pieces.get(aggregation_id, ())
             self._put(aggregation_id, tuple(p for p in pieces if p.ends_ms[-1] > before_ms))
+
+    def rewind(self, aggregation_id: str, after_ms: int) -> None:
+        with self._writing:
+            kept = [between(piece, NEVER_MS, after_ms) for piece in self._pieces.get(aggregation_id, ())]
+            self._put(aggregation_id, _ordered([piece for piece in kept if piece.panes]))
 
     def aggregations(self) -> tuple[str, ...]:
         return tuple(sorted(self._pieces))

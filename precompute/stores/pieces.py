@@ -23,6 +23,9 @@ class HasEnds(Protocol):
         """Ends of the panes, ascending; at least one."""
 
 
+NEVER_MS = -(1 << 62)
+"""Before the end of any pane."""
+
 P = TypeVar("P", bound=HasEnds)
 Keys = tuple[GroupKey, ...]
 

@@ -70,14 +70,15 @@ def answered(meaning: str, schema: Schema, media_type: str = "application/json")
     return {"description": meaning, "content": {media_type: {"schema": schema}}}
 
 
-def _failed(meaning: str) -> Schema:
+def failed(meaning: str) -> Schema:
+    """Prometheus' error."""
     return answered(meaning, {"$ref": "#/components/schemas/Error"})
 
 
 ERRORS: Schema = {
-    "400": _failed("A parameter is wrong."),
-    "422": _failed("The query cannot be evaluated."),
-    "503": _failed("Nothing can be answered yet, or not in time, or the upstream does not answer."),
+    "400": failed("A parameter is wrong."),
+    "422": failed("The query cannot be evaluated."),
+    "503": failed("Nothing can be answered yet, or not in time, or the upstream does not answer."),
 }
 
 
@@ -95,6 +96,11 @@ def operation(
             body["required"] = needed
         made["requestBody"] = {"required": bool(needed), "content": {FORM: {"schema": body}}}
     return {**made, "parameters": asked} if asked else made
+
+
+def json_body(schema: Schema) -> Schema:
+    """Of an operation that takes JSON."""
+    return {"required": True, "content": {"application/json": {"schema": schema}}}
 
 
 def path_item(name: str, summary: str, parameters: Sequence[Schema], responses: Mapping[str, Schema]) -> Schema:

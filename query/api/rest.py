@@ -6,7 +6,7 @@ They answer in bytes that are JSON already, whatever a client says it accepts: P
 from typing import Any, ClassVar
 
 import orjson
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, UnreadablePostError
 from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
@@ -17,7 +17,9 @@ from query.api import encode
 from query.api.endpoint import JSON, error_response, form_of, parts_of
 from query.api.params import Form
 from query.apps import QueryParts
-from query.errors import NotReady
+from query.errors import BadParameter, NotReady
+
+MAX_JSON_BYTES = 1 << 17
 
 
 class ApiView(APIView):  # type: ignore[misc]  # DRF has no annotations
@@ -66,6 +68,26 @@ class ApiView(APIView):  # type: ignore[misc]  # DRF has no annotations
         if isinstance(exc, MethodNotAllowed):
             return HttpResponseNotAllowed(self.allowed_methods)
         raise exc
+
+
+def json_of(request: Request) -> dict[str, Any]:
+    """The JSON object that a request brings. Raises BadParameter.
+
+    Another content type is refused: a page of any site may send a form, but not this.
+    """
+    plain: HttpRequest = request._request
+    announced = plain.META.get("CONTENT_LENGTH") or "0"
+    if not announced.isdecimal() or int(announced) > MAX_JSON_BYTES:
+        raise BadParameter("", f"the body may have up to {MAX_JSON_BYTES} bytes")
+    if plain.content_type != JSON:
+        raise BadParameter("", f"the body should be JSON, with Content-Type: {JSON}")
+    try:
+        read = orjson.loads(plain.body)
+    except (ValueError, UnreadablePostError) as error:
+        raise BadParameter("", f"the body is no JSON: {error}") from error
+    if not isinstance(read, dict):
+        raise BadParameter("", "the body should be a JSON object")
+    return read
 
 
 class FormView(ApiView):

@@ -227,6 +227,20 @@ def test_a_pack_is_dropped_when_all_its_panes_are_old(store: SummaryStore) -> No
     assert store.ends("a", *FOREVER).tolist() == ends(PACK_PANES + 1, PACK_PANES + 1)
 
 
+@pytest.mark.parametrize("last", [0, 2, 3, 5, 9])
+def test_rewinding_forgets_new_panes_and_only_those(reopen: Reopen, last: int) -> None:
+    store = reopen()
+    store.commit([("a", panes(1, 3)), ("b", panes(1, 5))])
+    store.commit([("a", panes(4, 5))])
+    store.rewind("a", ends(last, last)[0])
+    for again in (store, reopen()):
+        assert again.ends("a", *FOREVER).tolist() == ends(1, min(last, 5))
+        assert again.ends("b", *FOREVER).tolist() == ends(1, 5)
+        assert same(held(again, "a"), pack([panes(1, 3), panes(4, 5)])) or last < 5
+    store.commit([("a", panes(3, 3, seed=1))])
+    assert same(store.get("a", ends(2, 2)[0], ends(3, 3)[0]), panes(3, 3, seed=1))
+
+
 def test_sizes_follow_what_is_kept(store: SummaryStore) -> None:
     store.commit([("a", panes(1, 1)), ("b", panes(1, 1))])
     one = store.size_bytes("a")

@@ -11,7 +11,8 @@ from django.test import Client
 from prometheus_client import CollectorRegistry
 
 from asap_project.config.schema import Config
-from asap_project.wiring import aggregations_of, node_settings, query_parts
+from asap_project.keeping import kept_again
+from asap_project.wiring import node_settings, query_parts
 from ingest.apps import IngestConfig
 from ingest.ha import HaLabels, ReplicaPairs
 from ingest.limits import LabelLimits
@@ -20,6 +21,8 @@ from ingest.remote_write import RemoteWrite
 from ingest.series import SeriesResolver
 from ingest.writer import Writer
 from precompute.clock import ManualClock
+from precompute.definitions import MemoryDefinitions
+from precompute.in_force import PlanInForce
 from precompute.metadata import MetricMetadata
 from precompute.node import Node
 from precompute.sinks import DirectSink
@@ -71,7 +74,9 @@ def whole(folder: Path, now_ms: int, aggregations: Sequence[Mapping[str, Any]], 
         }
     )
     clock, registry, metadata = ManualClock(now_ms), CollectorRegistry(), MetricMetadata()
-    node = Node(node_settings(config), MemoryStore(), tuple(aggregations_of(config)), clock)
+    kept = kept_again((), config)
+    node = Node(node_settings(config), MemoryStore(), [one.aggregation for one in kept], clock)
+    plan = PlanInForce(node.engine, MemoryDefinitions(), kept, lambda: None)
     resolver = SeriesResolver(node.intake, LabelLimits(), ReplicaPairs(HaLabels(), clock))
     metrics = IngestMetrics(registry)
     receiver = RemoteWrite(
@@ -83,7 +88,7 @@ def whole(folder: Path, now_ms: int, aggregations: Sequence[Mapping[str, Any]], 
     )
     node.start()
     assert node.wait_until_rebuilt()
-    ingest.remote_write, query.parts = receiver, query_parts(config, node, metadata, registry)
+    ingest.remote_write, query.parts = receiver, query_parts(config, node, plan, metadata, registry)
     try:
         yield Whole(clock, node, Client())
     finally:

@@ -35,6 +35,7 @@ from query.promql.parse import parse
 from query.recall import Memory
 from query.tiers.head import HeadTier
 from query.tiers.summary import SummaryTier
+from query.usage import Usage
 
 WIDTH_MS = 15_000
 LATENESS_MS = 15_000
@@ -106,9 +107,10 @@ class Core:
         self.cache = self.new_cache()
         memory = Memory(self.cache, self.engine)
         tiers = MixedTiers(self.summary_tier, self.head_tier, self.parts, self.has_upstream, memory, self.clock)
+        self.usage = Usage(self.clock)
         self.queries = QueryEngine(
-            tiers, self.head_tier, self.upstream, self.source, self.aggregations, self.engine.sealed_ms,
-            EngineOptions(LOOKBACK_MS, 120_000, 100, Limits(), WIDTH_MS, self.nearest), self.clock,
+            tiers, self.head_tier, self.upstream, self.source, lambda: self.engine.aggregations, self.engine.sealed_ms,
+            EngineOptions(LOOKBACK_MS, 120_000, 100, Limits(), WIDTH_MS, self.nearest), self.clock, self.usage.note,
         )  # fmt: skip
 
     def evaluate(self, expr: Expr, times: I64) -> Value:

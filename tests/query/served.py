@@ -12,6 +12,8 @@ from prometheus_client import CollectorRegistry
 from asap_project.config.schema import Config
 from asap_project.wiring import node_settings, query_parts
 from precompute.clock import ManualClock
+from precompute.definitions import MemoryDefinitions
+from precompute.in_force import PlanInForce
 from precompute.metadata import MetricMetadata
 from precompute.node import Node
 from precompute.samples import Block
@@ -50,9 +52,10 @@ def served(folder: Path, **query_engine: Any) -> Iterator[Served]:
     clock, metadata = ManualClock(NOW_MS), MetricMetadata()
     config = Config.model_validate({"data_dir": str(folder), "log": {"min_free_disk": 0}, "query_engine": query_engine})
     node = Node(node_settings(config), MemoryStore(), (), clock)
+    plan = PlanInForce(node.engine, MemoryDefinitions(), (), lambda: None)
     node.start()
     assert node.wait_until_rebuilt()
     try:
-        yield Served(clock, node, metadata, query_parts(config, node, metadata, CollectorRegistry()))
+        yield Served(clock, node, metadata, query_parts(config, node, plan, metadata, CollectorRegistry()))
     finally:
         node.shutdown()

@@ -66,6 +66,16 @@ def changed(before: I64, after: I64) -> Bool:
     return np.asarray((before != after).any(axis=0))
 
 
+def test_what_is_not_served_by_summaries_has_the_same_stamps_whatever_is_kept(tmp_path: Path) -> None:
+    core = running(tmp_path)
+    codes = np.full((len(MIXED.nodes), len(STEPS.times)), HERE, np.int8)
+    stamps = Stamps(core.intake.touched, core.engine.seen)
+    with_all = stamps.of(MIXED, codes, STEPS, LOOKBACK_MS)
+    for kept in ([], KEPT[:1], KEPT[1:]):
+        other = plan(MIXED.expr, kept, LOOKBACK_MS, 60_000)
+        assert (stamps.of(other, codes, STEPS, LOOKBACK_MS) == with_all).all()
+
+
 def test_a_step_that_passes_to_another_tier_has_another_stamp(tmp_path: Path) -> None:
     core = running(tmp_path)
     assert changed(stamp(core, SUMMARY), stamp(core, HERE)).all()

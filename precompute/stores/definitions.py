@@ -1,0 +1,59 @@
+"""Definitions of aggregations in the database, through Django's ORM; one row each, its content as JSON."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import orjson
+from django.db import connections, transaction
+from django.db.models import QuerySet
+from django.db.utils import Error
+
+from precompute.definitions import Definition
+from precompute.models import AggregationDefinition
+from precompute.stores.base import StoreError
+
+logger = logging.getLogger(__name__)
+
+
+class DatabaseDefinitions:
+    """A DefinitionStore on the database that Django calls `using`."""
+
+    def __init__(self, using: str = "default") -> None:
+        self._using = using
+
+    def definitions(self) -> tuple[Definition, ...]:
+        connections[self._using].close_if_unusable_or_obsolete()
+        try:
+            rows = list(self._rows().order_by("aggregation_id").values_list("aggregation_id", "content"))
+        except Error as error:
+            raise _failed(error) from error
+        return tuple(read for name, content in rows if (read := _read(name, bytes(content))) is not None)
+
+    def save(self, new: Sequence[Definition], gone: Sequence[str]) -> None:
+        connections[self._using].close_if_unusable_or_obsolete()
+        try:
+            with transaction.atomic(using=self._using):
+                for name in gone:
+                    self._rows().filter(aggregation_id=name).delete()
+                for one in new:
+                    content = orjson.dumps(asdict(one))
+                    self._rows().update_or_create(aggregation_id=one.id, defaults={"content": content})
+        except Error as error:
+            raise _failed(error) from error
+
+    def _rows(self) -> "QuerySet[AggregationDefinition]":
+        return AggregationDefinition.objects.using(self._using)
+
+
+def _read(name: str, content: bytes) -> Definition | None:
+    try:
+        read = orjson.loads(content)
+        return Definition(**{**read, "labels": tuple(read["labels"]), "accumulators": tuple(read["accumulators"])})
+    except (ValueError, TypeError, KeyError) as error:
+        logger.error("the definition of aggregation %s cannot be read and is left out: %s", name, error)
+        return None
+
+
+def _failed(error: Error) -> StoreError:
+    return StoreError(f"the database of definitions failed: {error}")

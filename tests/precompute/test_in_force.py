@@ -1,0 +1,245 @@
+"""What is kept changes while all runs: at once, filled from the head, and never to a wrong answer."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from precompute.aggregations import Aggregation
+from precompute.definitions import Definition, Kept, MemoryDefinitions, definition_of
+from precompute.engines.base import Output
+from precompute.errors import ExecutionError, KeptByConfig, LimitExceeded, NotKept
+from precompute.in_force import MOST, PlanInForce
+from precompute.sinks import DirectSink
+from precompute.stores.base import StoreError
+from query.promql.parse import parse
+from tests.precompute.made_node import (
+    HOUR_MS,
+    LATENESS_MS,
+    START_MS,
+    WIDTH_MS,
+    Core,
+    aggregation,
+    series,
+)  # fmt: skip
+from tests.reference.compare import at_step
+
+SUM = aggregation("m", ["g"], accumulators=["sum", "count"])
+MAX = aggregation("m", ["g"], accumulators=["max"])
+RATE = aggregation("sum_over_time(m[1m])", ["g"], accumulators=["sum"])
+A, B = series("m", g="a"), series("m", g="b")
+QUERY = "sum by (g) (m)"
+
+
+def plan_of(core: Core, *kept: Kept, definitions: MemoryDefinitions | None = None) -> PlanInForce:
+    return PlanInForce(core.engine, definitions or MemoryDefinitions(), kept, lambda: None)
+
+
+def running(folder: Path, *kept: Aggregation, panes: int = 20) -> Core:
+    """A few minutes of samples, ticked."""
+    core = Core(folder, kept)
+    for k in range(panes):
+        core.write([(A, core.clock.now_ms(), float(k)), (B, core.clock.now_ms(), 2.0 * k)])
+        core.pass_time(WIDTH_MS)
+        core.tick()
+    return core
+
+
+def sealed(core: Core) -> int:
+    return core.engine.sealed_ms() // WIDTH_MS * WIDTH_MS
+
+
+def asked(core: Core, text: str = QUERY) -> tuple[str, ...]:
+    return core.range(text, START_MS, sealed(core)).tiers
+
+
+def test_what_is_created_is_served_after_one_tick_with_its_whole_history(tmp_path: Path) -> None:
+    core = running(tmp_path)
+    assert asked(core) == ("head",)
+    exact = core.range(QUERY, START_MS, sealed(core)).value
+    plan_of(core).create(SUM, pinned=True)
+    assert asked(core) == ("head",)
+    core.tick()
+    answer = core.range(QUERY, START_MS, sealed(core))
+    assert answer.tiers == ("summary",)
+    for place in range(len(answer.times)):
+        assert at_step(answer.value, place) == at_step(exact, place)
+
+
+def test_new_aggregations_get_their_newest_panes_before_anyones_history(tmp_path: Path) -> None:
+    core = running(tmp_path, panes=300)
+    plan_of(core).switch([SUM, RATE])
+    sent: list[tuple[str, int]] = []
+
+    class Noting(DirectSink):
+        def send(self, output: Output) -> None:
+            sent.extend((name, int(summary.ends_ms[-1])) for name, summary in output)
+            super().send(output)
+
+    core.engine.run(Noting(core.store))
+    assert sent[:2] == [(SUM.id, sealed(core)), (RATE.id, sealed(core))]
+    assert len(sent) > 2
+
+
+def test_the_history_of_one_that_is_new_is_not_written_again_for_the_others(tmp_path: Path) -> None:
+    core = running(tmp_path, SUM)
+    before, plan = core.engine.committed, plan_of(core, Kept(SUM, "config", True))
+    plan.create(MAX, pinned=True)
+    core.tick()
+    assert core.engine.committed - before == core.engine.books[MAX.id].panes()
+
+
+def test_what_is_deleted_is_served_by_the_head_at_once(tmp_path: Path) -> None:
+    core = running(tmp_path, SUM)
+    assert asked(core) == ("summary",)
+    plan_of(core, Kept(SUM, "api", True)).delete(SUM.id)
+    assert asked(core) == ("head",)
+    core.tick()
+    assert core.engine.books == {}
+
+
+def test_what_comes_back_within_the_hour_has_the_panes_that_the_head_no_longer_reaches(tmp_path: Path) -> None:
+    core = Core(tmp_path, [SUM], acceptance_ms=600_000, kept_ms=300_000, segment_ms=60_000, head_retention_ms=600_000)
+    for k in range(200):
+        core.write([(A, core.clock.now_ms(), float(k))])
+        core.pass_time(WIDTH_MS)
+        core.tick()
+    plan = plan_of(core, Kept(SUM, "api", True))
+    plan.delete(SUM.id)
+    core.pass_time(60_000)
+    core.tick()
+    old_ms = START_MS + 20 * WIDTH_MS
+    with pytest.raises(ExecutionError, match="not held"):
+        core.instant(QUERY, old_ms)
+    plan.create(SUM, pinned=True)
+    assert core.instant(QUERY, old_ms).tiers == ("summary",)
+    plan.delete(SUM.id)
+    core.pass_time(HOUR_MS)
+    core.tick()
+    assert core.store.aggregations() == ()
+
+
+def test_a_batch_under_way_commits_nothing_for_what_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    core = running(tmp_path, SUM)
+    core.write([(A, core.clock.now_ms() - 1, 5.0)])
+    core.pass_time(WIDTH_MS + LATENESS_MS)
+    held = core.engine.source
+
+    class Deleting:
+        """The head, which is read while the aggregation is deleted."""
+
+        def __getattr__(self, name: str) -> object:
+            core.engine.replace([])
+            return getattr(held, name)
+
+    monkeypatch.setattr(core.engine, "source", Deleting())
+    core.tick()
+    assert core.engine.aggregations == ()
+    assert core.store.ends(SUM.id, core.intake.progress.final_ms, 1 << 60).tolist() == []
+
+
+def test_a_store_that_fails_leaves_all_as_it_was(tmp_path: Path) -> None:
+    core = running(tmp_path, SUM)
+
+    class Full(MemoryDefinitions):
+        def save(self, new: object, gone: object) -> None:
+            raise StoreError("the disk is full")
+
+    plan = plan_of(core, Kept(SUM, "api", True), definitions=Full())
+    for change in (lambda: plan.create(MAX, True), lambda: plan.delete(SUM.id), lambda: plan.switch([MAX])):
+        with pytest.raises(StoreError, match="full"):
+            change()
+        assert [one.aggregation for one in plan.kept] == [SUM]
+        assert core.engine.aggregations == (SUM,)
+    core.tick()
+    assert asked(core) == ("summary",)
+
+
+def test_a_switch_keeps_what_is_pinned_and_replaces_the_rest(tmp_path: Path) -> None:
+    core = Core(tmp_path, [SUM])
+    plan = plan_of(core, Kept(SUM, "config", True))
+    plan.switch([MAX])
+    assert plan.kept == (Kept(SUM, "config", True), Kept(MAX, "planner", False))
+    plan.pin(MAX.id, True)
+    plan.switch([RATE, SUM])
+    assert [one.aggregation for one in plan.kept] == [SUM, MAX, RATE]
+    plan.pin(MAX.id, False)
+    plan.switch([])
+    assert plan.kept == (Kept(SUM, "config", True),)
+    assert core.engine.aggregations == (SUM,)
+
+
+def test_what_the_config_keeps_is_changed_nowhere_else(tmp_path: Path) -> None:
+    plan = plan_of(Core(tmp_path, [SUM]), Kept(SUM, "config", True))
+    for change in (
+        lambda: plan.delete(SUM.id), lambda: plan.pin(SUM.id, False), lambda: plan.create(SUM, pinned=True),
+    ):  # fmt: skip
+        with pytest.raises(KeptByConfig):
+            change()
+    with pytest.raises(NotKept):
+        plan.delete(MAX.id)
+
+
+def test_definitions_bring_back_what_they_were_made_of(tmp_path: Path) -> None:
+    core, definitions = Core(tmp_path), MemoryDefinitions()
+    plan = plan_of(core, definitions=definitions)
+    odd = aggregation('rate(m{g=~"a|\\"b",h!=""}[5m]) * 2 > bool 1', ["h"], without=True, accumulators=["kll(k=400)"])
+    joined = aggregation("m * on (g) group_left (n) max_over_time((b - 1)[5m:1m]) unless c offset 1m", ["n"])
+    plan.create(odd, pinned=False)
+    plan.switch([odd, MAX])
+    plan.create(joined, pinned=True)
+    assert [one.kept(parse) for one in definitions.definitions()] == sorted(plan.kept, key=lambda k: k.aggregation.id)
+    plan.delete(odd.id)
+    plan.delete(joined.id)
+    assert definitions.definitions() == (definition_of(Kept(MAX, "planner", False)),)
+    assert isinstance(definitions.definitions()[0], Definition)
+
+
+def test_there_is_a_most(tmp_path: Path) -> None:
+    plan = plan_of(Core(tmp_path))
+    many = [aggregation("m", [f"l{k}"], accumulators=["sum"]) for k in range(MOST)]
+    plan.switch(many)
+    with pytest.raises(LimitExceeded, match="2000"):
+        plan.create(SUM, pinned=True)
+    assert len(plan.kept) == MOST
+
+
+def test_usage_says_for_which_queries_and_when(tmp_path: Path) -> None:
+    core = running(tmp_path, SUM)
+    for text in ("sum(m)", "count(m)", "sum by (g) (m)", 'sum(m{g="a"})', "count(m)", "max(m)"):
+        core.instant(text, sealed(core))
+    used = core.usage.of(SUM.id)
+    assert (used.hits, used.last_ms) == (5, core.clock.now_ms())
+    assert used.examples == ("count(m)", 'sum(m{g="a"})', "sum by (g) (m)")
+    assert core.usage.of(MAX.id).hits == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_story_of_changes_and_late_data_has_a_wrong_answer(tmp_path: Path, seed: int) -> None:
+    """Beside a node that keeps all samples and evaluates exactly."""
+    draw = random.Random(seed)
+    times = {"acceptance_ms": 120_000, "segment_ms": 30_000}
+    core = Core(tmp_path / "a", kept_ms=60_000, head_retention_ms=180_000, **times)
+    exact = Core(tmp_path / "b", clock=core.clock, kept_ms=10 * HOUR_MS, **times)
+    plan, several = plan_of(core), [RATE, aggregation("sum_over_time(m[1m])", (), accumulators=["sum", "max"])]
+    text, of_summaries = parse("sum by (g) (sum_over_time(m[1m]))"), 0
+    for _ in range(80):
+        late_ms = draw.choice((0, 0, draw.randrange(110_000)))
+        for node in (core, exact):
+            rows = [(one, core.clock.now_ms() - late_ms, float(late_ms % 97 + k)) for k, one in enumerate((A, B))]
+            node.write(rows)
+        core.pass_time(WIDTH_MS)
+        exact.intake.heartbeat()
+        if draw.random() < 0.8:
+            core.tick()
+        if draw.random() < 0.2:
+            plan.switch(draw.sample(several, draw.randrange(3)))
+        start_ms = max(START_MS, sealed(core) - draw.randrange(60) * WIDTH_MS)
+        answer = core.queries.range(str(text), start_ms, sealed(core), WIDTH_MS)
+        wanted = exact.evaluate(text, np.arange(start_ms, sealed(core) + 1, WIDTH_MS))
+        of_summaries += "summary" in answer.tiers
+        for place in range(len(answer.times)):
+            if ours := at_step(answer.value, place):
+                assert ours == at_step(wanted, place), f"seed {seed}, {answer.times[place]}"
+    assert of_summaries > 10
