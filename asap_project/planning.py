@@ -1,6 +1,6 @@
 """From the config to what the planner keeps to, and a workload's files planned."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from asap_project.config.schema import Config
@@ -30,12 +30,20 @@ def plan_files(config: Config, paths: Sequence[Path], range_ms: int, measured_by
     engine, batch = config.query_engine, config.engine.minibatch
     zooms = Zooms(batch.window_size, engine.prometheus_scrape_interval, tuple(sorted(config.planner.zoom_steps)))
     files = [read(path, zooms) for path in paths]
+    asked = next((one.quantile for one in files if one.quantile), "")
     settings = planner_settings(config)
-    settings = settings.with_quantile(next((one.quantile for one in files if one.quantile), settings.quantile))
+    settings = settings.with_quantile(asked) if asked else settings
     language = Language(engine.lookback_delta, engine.evaluation_interval, range_ms)
     queries = [query for one in files for query in one.queries]
     if measured_by:
         found = covered(queries, settings, Server(measured_by), language)
     else:
         found = covered(queries, settings.unlimited(), Unknown(), language)
-    return found, [note for one in files for note in one.notes]
+    return found, [*(note for one in files for note in one.notes), *_replaced(asked, found)]
+
+
+def _replaced(asked: str, found: Covered) -> Iterator[str]:
+    """What quantiles come from where the sketch that a file asks for would not do."""
+    used = {name for kept in found.plan.aggregations for name in kept.accumulators if name.startswith("quantile")}
+    if asked and used:
+        yield f"{asked} is not as accurate as asked for: quantiles come from {', '.join(sorted(used))}"

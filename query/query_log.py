@@ -7,6 +7,7 @@ a new one, as Prometheus' own log does after SIGHUP.
 
 import hashlib
 import logging
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from io import TextIOWrapper
 from logging.handlers import WatchedFileHandler
 from typing import Any
 
@@ -102,10 +104,17 @@ class QueryLog:
 
 
 class _File(WatchedFileHandler):
-    """One whose errors come out."""
+    """One whose errors come out, and which is never waited for: a pipe without a reader is an error."""
+
+    def _open(self) -> TextIOWrapper:
+        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=_without_waiting)
 
     def handleError(self, record: logging.LogRecord) -> None:
         raise  # noqa: PLE0704 - called where the error is being handled
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK, 0o666)
 
 
 def line(noted: dict[str, Any]) -> str:

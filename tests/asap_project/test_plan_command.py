@@ -67,6 +67,30 @@ def test_a_range_that_follows_the_zoom_is_one_decision_with_an_aggregation_for_e
 
 
 @pytest.mark.parametrize(
+    ("k", "kept", "notes"),
+    [
+        # 200 is the default, which the accuracy may change
+        (200, "kll(k=269)", []),
+        (100, "quantile", ["kll(k=100) is not as accurate as asked for: quantiles come from quantile"]),
+    ],
+)
+def test_a_sketch_that_a_file_asks_for_is_kept_if_it_is_as_accurate_as_asked_for(
+    tmp_path: Path, k: int, kept: str, notes: list[str]
+) -> None:
+    config = f"""
+        query_groups:
+          - queries: ["quantile by (pattern) (0.99, sensor_reading)", "quantile by (pattern) (0.5, sensor_reading)"]
+            repetition_delay: 10
+            controller_options: {{accuracy_sla: 0.99, latency_sla: 1}}
+        sketch_parameters: {{DatasketchesKLL: {{K: {k}}}}}
+    """
+    (tmp_path / "controller-config.yaml").write_text(config)
+    found = as_json(tmp_path, "--workload", "controller-config.yaml")
+    assert found["plan"][0]["aggregations"][0]["accumulators"] == [kept]
+    assert found["notes"] == notes
+
+
+@pytest.mark.parametrize(
     ("arguments", "line"),
     [
         (["--workload", "nowhere.json"], "nowhere.json cannot be read: No such file or directory"),
