@@ -61,11 +61,6 @@ class Aggregation:
         """The grouping labels of series, as columns; for `by`, all of `labels` and in their order."""
         return grouping(frame, self.labels, self.without)
 
-    def labels_of(self, key: GroupKey) -> dict[str, str]:
-        """The labels that a group's key stands for; absent ones may be the empty string."""
-        pairs = key if self.without else zip(self.labels, key, strict=True)
-        return dict(pairs)  # type: ignore[arg-type]  # which of the two kinds a key is, `without` says
-
     def grouping_text(self) -> str:
         """`by (a, b)` or `without (c)`."""
         return f"{'without' if self.without else 'by'} ({', '.join(self.labels)})"
@@ -104,3 +99,9 @@ def group_keys(frame: Frame, aggregation: Aggregation) -> tuple[GroupKey, ...]:
     own = dict(zip(frame.names, texts, strict=True))
     blank = [""] * len(frame)
     return tuple(zip(*(own.get(label, blank) for label in aggregation.labels), strict=True)) or ((),) * len(frame)
+
+
+def labels_of(key: GroupKey, labels: tuple[str, ...], without: bool) -> dict[str, str]:
+    """The labels that a group's key stands for, grouped by or without `labels`; absent ones may be the empty string."""
+    pairs = key if without else zip(labels, key, strict=True)
+    return dict(pairs)  # type: ignore[arg-type]  # which of the two kinds a key is, `without` says

@@ -107,7 +107,7 @@ class _File(WatchedFileHandler):
     """One whose errors come out, and which is never waited for: a pipe without a reader is an error."""
 
     def _open(self) -> TextIOWrapper:
-        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=_without_waiting)
+        return TextIOWrapper(open(self.baseFilename, self.mode + "b", opener=_without_waiting), self.encoding)
 
     def handleError(self, record: logging.LogRecord) -> None:
         raise  # noqa: PLE0704 - called where the error is being handled

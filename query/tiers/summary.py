@@ -3,12 +3,14 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
-from precompute.aggregations import Aggregation
+from precompute.aggregations import Aggregation, labels_of
 from precompute.catalog import Coverage
 from precompute.engines.minibatch import MiniBatchEngine
+from precompute.evaluate.expr import Matcher
 from precompute.evaluate.limits import Budget
 from precompute.evaluate.values import Frame, Vector
 from precompute.labels import METRIC_NAME, Labels
@@ -20,6 +22,9 @@ from precompute.stores.base import StoreError
 from precompute.summaries import FAILED, GroupKey, Summary, only, regroup, select
 
 logger = logging.getLogger(__name__)
+
+_REMEMBERED, _REMEMBERED_KEYS = 128, 5_000
+"""How many regroupings of key tables are kept, and the most keys of one: some 200 MB at the very most."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,11 @@ class SummaryTier:
     ) -> tuple[Vector, Bool]:
         node = coverage.requirement.node
         statistic = coverage.statistic
-        into, keys = _new_groups(coverage, summary.keys)
+        regrouped = _new_groups if len(summary.keys) <= _REMEMBERED_KEYS else _new_groups.__wrapped__
+        into, keys, frame = regrouped(
+            coverage.aggregation.labels, coverage.aggregation.without, coverage.filters, node.labels, node.without,
+            summary.keys,
+        )  # fmt: skip
         budget.cells(len(keys), summary.panes)
         grouped = regroup(only(summary, statistic.needs), into, keys)
         budget.merged(summary.panes, summary.rows)
@@ -122,7 +131,6 @@ class SummaryTier:
         present[grouped.group, rows] = True
         uncovered = np.zeros(summary.panes, np.bool_)
         uncovered[rows[~statistic.covered(grouped.states)]] = True
-        frame = _frame(keys)
         return _at_steps(frame, values, present, pane, there), there & ~uncovered[pane]
 
 
@@ -143,20 +151,27 @@ def clock_text(t_ms: int) -> str:
     return f"{text}.{ms:03}" if ms else text
 
 
-def _new_groups(coverage: Coverage, keys: Sequence[GroupKey]) -> tuple[I32, list[Labels]]:
-    """Per kept group the group of the answer that takes it, -1 where a filter leaves it out; and the new keys."""
-    node, aggregation = coverage.requirement.node, coverage.aggregation
-    conditions = [Condition(f) for f in coverage.filters]
+@lru_cache(_REMEMBERED)
+def _new_groups(
+    kept: tuple[str, ...], kept_without: bool, filters: tuple[Matcher, ...], wanted: tuple[str, ...], without: bool,
+    keys: tuple[GroupKey, ...],
+) -> tuple[I32, tuple[Labels, ...], Frame]:  # fmt: skip
+    """Per kept group the group of the answer that takes it, -1 where a filter leaves it out; and the new keys, twice.
+
+    kept, kept_without: the aggregation's grouping; wanted, without: the answer's. Remembered, since the same groups
+    come pane after pane; so callers change nothing of it.
+    """
+    conditions = [Condition(f) for f in filters]
     targets: list[Labels | None] = []
     for key in keys:
-        labels = aggregation.labels_of(key)
+        labels = labels_of(key, kept, kept_without)
         if not all(c.accepts(labels.get(c.matcher.name, "")) for c in conditions):
             targets.append(None)
         else:
-            targets.append(_answer_key(labels, node.labels, node.without))
-    new = sorted({t for t in targets if t is not None})
+            targets.append(_answer_key(labels, wanted, without))
+    new = tuple(sorted({t for t in targets if t is not None}))
     place = {key: i for i, key in enumerate(new)}
-    return np.array([-1 if t is None else place[t] for t in targets], np.int32), new
+    return np.array([-1 if t is None else place[t] for t in targets], np.int32), new, _frame(new)
 
 
 def _answer_key(labels: Mapping[str, str], wanted: tuple[str, ...], without: bool) -> Labels:
