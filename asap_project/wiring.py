@@ -1,6 +1,7 @@
 """Everything put together for one process that does it all: settings in, a running node out."""
 
 import threading
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
@@ -13,6 +14,7 @@ from asap_project.config.derived import data_dir, is_guarded, own_job, scraped
 from asap_project.config.schema import Config
 from asap_project.config.showing import as_flags, as_yaml
 from asap_project.keeping import aggregation_from, kept_again
+from asap_project.replanning import Replanning, replanner_of, tracker_of
 from asap_project.security.guard import guard_of
 from asap_project.ticker import Ticker
 from asap_project.warm import warm
@@ -39,6 +41,7 @@ from precompute.sinks import DirectSink
 from precompute.stores.cached import CachedStore
 from precompute.stores.database import DatabaseStore
 from precompute.stores.definitions import DatabaseDefinitions
+from query.answers import Told
 from query.apps import QueryConfig, QueryParts
 from query.cache import ResultCache
 from query.engine import EngineOptions, QueryEngine
@@ -56,6 +59,7 @@ from query.tiers.recognition import LabelLookup
 from query.tiers.summary import SummaryTier
 from query.tiers.upstream import Upstream
 from query.tiers.upstream_parts import UpstreamParts
+from query.tracker import Tracker
 from query.usage import Usage
 
 _SUMMARY_CACHE_BYTES = 512 << 20
@@ -66,9 +70,12 @@ _SOURCES_END_S = 3.0
 class Running:
     """A node with its sources and its ticker."""
 
-    def __init__(self, node: Node, writer: Writer, sources: list[Source], ticker: Ticker, parts: QueryParts) -> None:
+    def __init__(
+        self, node: Node, writer: Writer, sources: list[Source], ticker: Ticker, parts: QueryParts,
+        replanning: Replanning | None,
+    ) -> None:  # fmt: skip
         self._node, self._writer, self._sources, self._ticker = node, writer, sources, ticker
-        self._parts = parts
+        self._parts, self._replanning = parts, replanning
         self._threads: list[threading.Thread] = []
         self._starting = threading.Thread(target=self._begin, name="asap-start")
 
@@ -94,6 +101,8 @@ class Running:
         until_s = self._node.clock.monotonic_s() + _SOURCES_END_S
         for thread in self._threads:
             thread.join(max(0.0, until_s - self._node.clock.monotonic_s()))
+        if self._replanning is not None:
+            self._replanning.stop()
         self._ticker.stop()
         self._node.shutdown()
         for asked in (self._parts.upstream, self._parts.query_log):
@@ -107,6 +116,8 @@ class Running:
         if not self._node.wait_until_rebuilt():
             return
         self._ticker.start()
+        if self._replanning is not None:
+            self._replanning.start()
         for source in self._sources:
             thread = threading.Thread(target=source.run, args=(self._write,), daemon=True)
             thread.start()
@@ -143,9 +154,15 @@ def start(config: Config) -> Running:
         own.guard = guard_of(config.security, clock, registry)
     parts = query_parts(config, node, plan, metadata, registry)
     cast(QueryConfig, apps.get_app_config("query")).parts = parts
-    running = Running(node, writer, _sources(config, node, metadata, metrics, registry), ticker, parts)
+    replanning = _replanning(config, node, plan, parts.tracker) if parts.tracker is not None else None
+    running = Running(node, writer, _sources(config, node, metadata, metrics, registry), ticker, parts, replanning)
     running.start()
     return running
+
+
+def _replanning(config: Config, node: Node, plan: PlanInForce, tracker: Tracker) -> Replanning:
+    batch = config.engine.minibatch
+    return Replanning(replanner_of(config, node, plan, tracker), batch.window_size, batch.allowed_lateness, node.clock)
 
 
 def node_settings(config: Config) -> NodeSettings:
@@ -172,14 +189,15 @@ def query_parts(
     cache = ResultCache(options.cache_bytes)
     registry.register(CacheCollector(cache))
     log = QueryLog(options.query_log_file, node.clock, metrics.log_lost) if options.query_log_file else None
-    usage = Usage(node.clock)
+    usage, tracker = Usage(node.clock), tracker_of(config, node.clock) if config.planner.enabled else None
+    heard = [usage.note, tracker.note] if tracker is not None else [usage.note]
     return QueryParts(
-        query_engine(config, node, upstream, parts, cache, usage),
+        query_engine(config, node, upstream, parts, cache, heard),
         SeriesQueries(node.index, node.head, metadata), upstream, registry, metrics, slots,
         node.why_not_ready, partial(_why_unhealthy, node), node.clock,
         options.timeout, options.max_points, options.max_samples, options.lookback_delta, VERSION,
         status=NodeStatus(node, _setup(config)), origins=Origins(options.cors_origin), query_log=log,
-        plan=plan, aggregation=partial(aggregation_from, config=config), usage=usage,
+        plan=plan, aggregation=partial(aggregation_from, config=config), usage=usage, tracker=tracker,
     )  # fmt: skip
 
 
@@ -189,7 +207,7 @@ def _setup(config: Config) -> Setup:
 
 def query_engine(
     config: Config, node: Node, upstream: LabelledUpstream | None, parts: UpstreamParts | None, cache: ResultCache,
-    usage: Usage,
+    heard: Sequence[Callable[[Told], None]],
 ) -> QueryEngine:  # fmt: skip
     """The query side over a node."""
     options, clock = config.query_engine, node.clock
@@ -205,7 +223,7 @@ def query_engine(
     tiers = MixedTiers(summary, head, parts, upstream is not None, memory, clock)
     return QueryEngine(
         tiers, head, upstream, source, lambda: node.engine.aggregations, node.engine.sealed_ms, engine_options, clock,
-        usage.note,
+        heard,
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # commands that answer no queries start without the kernels
     from query.slots import Slots
     from query.status import NodeStatus
     from query.tiers.labelled import LabelledUpstream
+    from query.tracker import Tracker
     from query.usage import Usage
 
 
@@ -59,6 +60,8 @@ class QueryParts:
     aggregation: Callable[[Mapping[str, Any]], Aggregation]
     """From an item as in the config's list. Raises BadExpression."""
     usage: Usage
+    tracker: Tracker | None
+    """None where planner.enabled is off."""
 
 
 class QueryConfig(AppConfig):

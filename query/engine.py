@@ -122,9 +122,9 @@ class QueryEngine:
     def __init__(
         self, tiers: MixedTiers, head: HeadTier, upstream: Upstream | None, source: Source,
         aggregations: Callable[[], tuple[Aggregation, ...]], sealed_ms: Callable[[], int], options: EngineOptions,
-        clock: Clock, heard: Callable[[Told], None] | None = None,
+        clock: Clock, heard: Sequence[Callable[[Told], None]] = (),
     ) -> None:  # fmt: skip
-        """aggregations: those in force, another tuple after each change. heard: told of every answer."""
+        """aggregations: those in force, another tuple after each change. heard: all told of every answer."""
         self._tiers, self._head, self._upstream, self._source = tiers, head, upstream, source
         self._aggregations, self._sealed_ms = aggregations, sealed_ms
         self._options, self._clock, self._heard = options, clock, heard
@@ -153,8 +153,8 @@ class QueryEngine:
         account.panes, account.groups = query.budget.panes_read, query.budget.groups_merged
         why = made if isinstance(made, str) else ""
         told = Told(text, None if isinstance(planned, str) else planned, query.steps, account, query.trace, why)
-        if self._heard is not None:
-            self._heard(told)
+        for heard in self._heard:
+            heard(told)
         return replace(answer, told=told)
 
     def _query(self, kind: str, text: str, steps: Steps, request: Request) -> _Query:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from precompute.aggregations import Aggregation
-from precompute.catalog import Coverage, cover, parts, requirement_of, why_bare
+from precompute.catalog import Coverage, Requirement, cover, parts, requirement_of, requirements, why_bare
 from precompute.evaluate.evaluator import unsupported
 from precompute.evaluate.expr import Aggregate, Expr, Selector, children, selectors
 
@@ -47,6 +47,8 @@ class Plan:
 
     root: Node
     nodes: tuple[Node, ...]
+    needs: tuple[Requirement, ...]
+    """Of the largest parts that aggregations could answer, whether they do or not."""
 
     @property
     def expr(self) -> Expr:
@@ -76,7 +78,8 @@ def plan(expr: Expr, aggregations: Sequence[Aggregation], lookback_ms: int, eval
         return [requirement] if isinstance(requirement, str) else cover(requirement, aggregations)
 
     root = _node(expr, 0, covered)
-    return Plan(root, tuple(root.walk()))
+    needs = requirements(expr, lookback_ms, evaluation_interval_ms)
+    return Plan(root, tuple(root.walk()), tuple(need for need in needs if isinstance(need, Requirement)))
 
 
 def _node(expr: Expr, number: int, covered: Callable[[Aggregate], Coverage | list[str]]) -> Node:

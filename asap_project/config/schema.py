@@ -163,6 +163,27 @@ class QueryEngine(Section):
 
 
 class Planner(Section):
+    enabled: bool = Field(
+        False,
+        description="Whether aggregations are planned from the queries that come; those of the config are always kept.",
+    )
+    interval: DurationMs = Field(
+        duration_ms("10m"),
+        ge=1000,
+        description="Time between plans of all that queries ask for; what is new is planned at the next tick.",
+    )
+    half_life: DurationMs = Field(
+        duration_ms("6h"), ge=60_000, description="After this time without it, a query counts half in what is planned."
+    )
+    retire_after: DurationMs = Field(
+        duration_ms("1h"), ge=0, description="How long a planned aggregation that no plan wants any more is kept."
+    )
+    max_requirements: int = Field(
+        1000,
+        ge=1,
+        le=100_000,
+        description="So many repeated parts of queries are planned for, and so many others are counted.",
+    )
     accuracy_sla: float = Field(
         0.99, gt=0, lt=1, description="Accuracy of planned sketches, 1 - error, where a workload asks for no other."
     )

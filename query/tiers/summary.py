@@ -15,6 +15,7 @@ from precompute.evaluate.limits import Budget
 from precompute.evaluate.values import Frame, Vector
 from precompute.labels import METRIC_NAME, Labels
 from precompute.matchers import Condition
+from precompute.normal import Normal
 from precompute.progress import Progress
 from precompute.runs import SymbolTable
 from precompute.samples import F64, I32, I64, Bool
@@ -136,12 +137,16 @@ class SummaryTier:
 
 def pane_times(coverage: Coverage, steps: Steps) -> I64:
     """The pane end that each step reads, int64[s]."""
-    at = coverage.requirement.normal.at
-    if at is None:
-        return steps.times - coverage.requirement.normal.offset_ms
-    fixed = {"start": steps.start_ms, "end": steps.end_ms}.get(at) if isinstance(at, str) else at
+    return times_read(coverage.requirement.normal, steps)
+
+
+def times_read(normal: Normal, steps: Steps) -> I64:
+    """The time at which each step reads an expression's value, int64[s]."""
+    if normal.at is None:
+        return steps.times - normal.offset_ms
+    fixed = {"start": steps.start_ms, "end": steps.end_ms}.get(normal.at) if isinstance(normal.at, str) else normal.at
     assert fixed is not None
-    return np.full(len(steps.times), fixed - coverage.requirement.normal.offset_ms, np.int64)
+    return np.full(len(steps.times), fixed - normal.offset_ms, np.int64)
 
 
 def clock_text(t_ms: int) -> str:

@@ -27,7 +27,7 @@ from precompute.sinks import DirectSink
 from precompute.stores.base import SummaryStore
 from precompute.stores.memory import MemoryStore
 from precompute.touched import Touched
-from query.answers import Answer
+from query.answers import Answer, Told
 from query.cache import ResultCache
 from query.engine import EngineOptions, QueryEngine, Upstream
 from query.mixed import MixedTiers, Parts
@@ -76,6 +76,7 @@ class Core:
     log_max_bytes: int = 1 << 28
     max_backlog_bytes: int = 1 << 28
     new_cache: Callable[[], ResultCache] = lambda: ResultCache(1 << 24)
+    heard: Sequence[Callable[[Told], None]] = ()
 
     def __post_init__(self) -> None:
         self.head = Head(SeriesTable(), 1 << 26)
@@ -110,7 +111,8 @@ class Core:
         self.usage = Usage(self.clock)
         self.queries = QueryEngine(
             tiers, self.head_tier, self.upstream, self.source, lambda: self.engine.aggregations, self.engine.sealed_ms,
-            EngineOptions(LOOKBACK_MS, 120_000, 100, Limits(), WIDTH_MS, self.nearest), self.clock, self.usage.note,
+            EngineOptions(LOOKBACK_MS, 120_000, 100, Limits(), WIDTH_MS, self.nearest), self.clock,
+            [self.usage.note, *self.heard],
         )  # fmt: skip
 
     def evaluate(self, expr: Expr, times: I64) -> Value:

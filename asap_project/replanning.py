@@ -1,0 +1,75 @@
+"""The planner of a running node: what it is made of, and the thread that calls it."""
+
+import logging
+import os
+import threading
+from contextlib import suppress
+
+from django.db import close_old_connections, connection
+
+from asap_project.config.schema import Config
+from asap_project.planning import planner_settings
+from ingest.sources.base import Pace
+from precompute.clock import Clock
+from precompute.in_force import PlanInForce
+from precompute.node import Node
+from precompute.panes import last_end
+from precompute.planner.cardinality import OnHead
+from precompute.planner.measured import Measured
+from query.replanner import Replanner, ReplanOptions
+from query.tracker import Tracker, TrackerOptions
+
+logger = logging.getLogger(__name__)
+
+_NICE = 10
+
+
+def tracker_of(config: Config, clock: Clock) -> Tracker:
+    own = config.planner
+    options = TrackerOptions(config.engine.minibatch.window_size, own.max_requirements, own.half_life)
+    return Tracker(options, clock)
+
+
+def replanner_of(config: Config, node: Node, in_force: PlanInForce, tracker: Tracker) -> Replanner:
+    """The planner over what a node holds; it measures at the newest sealed pane's end."""
+    source, engine = node.source(1), node.engine
+
+    def measure() -> OnHead:
+        return OnHead(source, last_end(engine.sealed_ms(), node.settings.window_ms), node.clock)
+
+    options = ReplanOptions(config.planner.interval, config.planner.retire_after)
+    return Replanner(tracker, in_force, planner_settings(config), Measured(measure), options, node.clock)
+
+
+def give_way() -> None:
+    """Let all other threads go first, where the system knows priorities of threads."""
+    with suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+
+
+class Replanning:
+    """One thread; it plans in the middle between two ticks, so that the tick that a change asks for finds room."""
+
+    def __init__(self, replanner: Replanner, width_ms: int, lateness_ms: int, clock: Clock) -> None:
+        self._replanner, self._stopped = replanner, threading.Event()
+        self._pace = Pace(width_ms, lateness_ms + width_ms // 2, clock)
+        self._thread = threading.Thread(target=self._run, name="asap-planner")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """No more plans; waits for the one under way."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        give_way()
+        for _ in self._pace.beats(self._stopped):
+            close_old_connections()
+            try:
+                self._replanner.run()
+            except Exception:  # whatever it is, the plan in force stays, and the node goes on
+                logger.exception("planning failed; it is tried again at the next tick")
+        connection.close()

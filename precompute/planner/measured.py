@@ -1,0 +1,62 @@
+"""Cardinalities that are measured once and remembered as numbers, until they are to be measured again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from precompute.evaluate.expr import Expr
+from precompute.planner.cardinality import Cardinality, Shape
+
+Grouping = tuple[tuple[str, ...], bool]
+
+
+@dataclass
+class _Remembered:
+    """What was asked of one expression: a Shape that holds no rows."""
+
+    series: int
+    again: Callable[[], Shape | None]
+    """The shape with its rows; None where it can be had no longer."""
+    known: dict[Grouping, int] = field(default_factory=dict)
+
+    def groups(self, labels: tuple[str, ...], without: bool) -> int:
+        if (labels, without) not in self.known:
+            shape = self.again()
+            self.known[labels, without] = self.series if shape is None else shape.groups(labels, without)
+        return self.known[labels, without]
+
+
+class Measured:
+    """Asks another cardinality, of which it holds the rows of one expression at a time."""
+
+    def __init__(self, anew: Callable[[], Cardinality]) -> None:
+        """anew: something to measure with, as of now."""
+        self._anew = anew
+        self._known: dict[tuple[Expr, int], _Remembered | str | None] = {}
+        self._last: tuple[tuple[Expr, int], Shape | str | None] | None = None
+
+    def forget(self) -> None:
+        """Measure again what is asked from now on."""
+        self._known.clear()
+        self._last = None
+
+    def only(self, wanted: int) -> None:
+        """Forget all where more than so many are remembered."""
+        if len(self._known) > wanted:
+            self.forget()
+
+    def shape(self, expr: Expr, lookback_ms: int) -> Shape | str | None:
+        key = (expr, lookback_ms)
+        if key not in self._known:
+            shape = self._measured(key)
+            usable = shape is not None and not isinstance(shape, str)
+            self._known[key] = _Remembered(shape.series, lambda: self._again(key)) if usable else shape  # type: ignore[union-attr, assignment]
+        return self._known[key]
+
+    def _again(self, key: tuple[Expr, int]) -> Shape | None:
+        shape = self._measured(key)
+        return None if isinstance(shape, str) else shape
+
+    def _measured(self, key: tuple[Expr, int]) -> Shape | str | None:
+        if self._last is None or self._last[0] != key:
+            self._last = key, self._anew().shape(*key)
+        return self._last[1]

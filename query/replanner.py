@@ -1,0 +1,127 @@
+"""Plans again what is kept, from what queries asked, and puts it in force.
+
+    something is repeated that was not     at the next run: planned with all else, from the cardinalities known
+    each interval                          all cardinalities are measured anew
+
+What a pinned aggregation serves is not planned for; what finds no series here waits for the next interval. An
+aggregation that no plan has wanted for `retire_ms` is let go of; until then it goes on beside the one that took its
+place, which has its panes by then.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from precompute.aggregations import Aggregation
+from precompute.catalog import Coverage, cover
+from precompute.clock import Clock
+from precompute.definitions import Kept
+from precompute.errors import LimitExceeded
+from precompute.in_force import MOST, PlanInForce
+from precompute.planner.demand import Demand
+from precompute.planner.measured import Measured
+from precompute.planner.plan import Plan, PlannerSettings, plan
+from precompute.planner.report import lines
+from precompute.stores.base import StoreError
+from query.tracker import Tracker
+
+logger = logging.getLogger(__name__)
+
+_LOGGED = 40
+"""Lines of a plan in the log at most."""
+
+
+@dataclass(frozen=True)
+class ReplanOptions:
+    """interval_ms: between plans of all. retire_ms: how long what is wanted no longer is kept."""
+
+    interval_ms: int
+    retire_ms: int
+
+
+class Replanner:
+    """`run` is called by one thread, at each tick; all else by any."""
+
+    def __init__(
+        self, tracker: Tracker, in_force: PlanInForce, settings: PlannerSettings, measured: Measured,
+        options: ReplanOptions, clock: Clock,
+    ) -> None:  # fmt: skip
+        self.tracker, self.made, self.plans, self.waiting = tracker, Plan((), ()), 0, 0
+        self._in_force, self._settings, self._measured = in_force, settings, measured
+        self._options, self._clock = options, clock
+        self._changes, self._whole_ms = 0, clock.now_ms()
+        self._unwanted_ms: dict[str, int] = {}
+
+    def run(self) -> None:
+        """Plan if there is a reason to."""
+        changes, now_ms = self.tracker.changes, self._clock.now_ms()
+        whole = now_ms - self._whole_ms >= self._options.interval_ms
+        if not whole and changes == self._changes:
+            return
+        if whole:
+            self._measured.forget()
+            self._whole_ms = now_ms
+        made = plan(self._open_demands(), self._settings, self._measured)
+        if self._put_in_force(made.aggregations, now_ms):
+            self._changes = changes
+        self._tell(made)
+        self.made, self.plans = made, self.plans + 1
+
+    def _open_demands(self) -> list[Demand]:
+        """What is repeated, finds series here, and is not served by what is pinned."""
+        pinned = [one.aggregation for one in self._in_force.kept if one.pinned]
+        demands = [demand for demand in self.tracker.demands() if not _served(demand, pinned)]
+        self._measured.only(4 * len(demands) + 64)
+        found = [demand for demand in demands if self._finds_series(demand)]
+        self.waiting = len(demands) - len(found)
+        return found
+
+    def _finds_series(self, demand: Demand) -> bool:
+        need = demand.finest
+        shape = self._measured.shape(need.normal.expr, need.lookback_ms)
+        return shape is None or isinstance(shape, str) or shape.series > 0
+
+    def _put_in_force(self, wanted: Sequence[Aggregation], now_ms: int) -> bool:
+        """Whether it is; if not, it is tried again at the next run."""
+        kept = {one.aggregation.id: one for one in self._in_force.kept}
+        others = kept.keys() - {a.id for a in wanted}
+        self._unwanted_ms = {name: self._unwanted_ms.get(name, now_ms) for name in others}
+        pinned = sum(one.pinned for one in kept.values())
+        new = {a.id: a for a in (*wanted, *self._leaving(kept, now_ms))}
+        chosen = list(new.values())[: max(0, MOST - pinned)]
+        if {a.id for a in chosen} == {name for name, one in kept.items() if not one.pinned}:
+            return True
+        try:
+            self._in_force.switch(chosen)
+        except (StoreError, LimitExceeded) as error:
+            logger.error("the new plan is not in force; it is tried again: %s", error)
+            return False
+        return True
+
+    def _leaving(self, kept: dict[str, Kept], now_ms: int) -> list[Aggregation]:
+        """What no plan has wanted any more, but not for long."""
+        since_ms = now_ms - self._options.retire_ms
+        late = [name for name, first_ms in self._unwanted_ms.items() if first_ms > since_ms]
+        return [kept[name].aggregation for name in late if not kept[name].pinned]
+
+    def _tell(self, made: Plan) -> None:
+        """What was decided, and was not decided so before."""
+        before = set(lines(_without_figures(self.made)))
+        new = [line for line in lines(_without_figures(made)) if line not in before and line[0] != " "]
+        for line in new[:_LOGGED]:
+            logger.info("planner: %s", line)
+        if len(new) > _LOGGED:
+            logger.info("planner: and %d more decisions", len(new) - _LOGGED)
+
+
+def _without_figures(made: Plan) -> Plan:
+    """Figures change with every plan, and are no decisions."""
+    return Plan(
+        tuple(replace(one, weight=None) for one in made.kept), tuple(replace(one, detail="") for one in made.refused)
+    )
+
+
+def _served(demand: Demand, pinned: Sequence[Aggregation]) -> bool:
+    """Whether pinned aggregations have a pane at each of its steps."""
+    member = demand.members[0]
+    return isinstance(cover(member.requirement, [a for a in pinned if member.step_ms % a.width_ms == 0]), Coverage)

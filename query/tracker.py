@@ -1,0 +1,146 @@
+"""Which requirements queries have, how often and at which steps they ask: what a planner plans from.
+
+Requirements that one aggregation would serve alike are one: they may differ in φ and in the values of filters that a
+dashboard's variables fill in. One that was met for the first time is *new*; what comes again, a third time within a
+part of the half-life, is *repeated*, and planned for. Both are bounded, and a flood of the first kind pushes out none
+of the second. What an aggregation in force serves already counts as repeated at once, so that a restart, which forgets
+all counts, lets go of no aggregation whose queries go on.
+"""
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from threading import Lock
+
+import numpy as np
+
+from precompute.catalog import Requirement
+from precompute.clock import Clock
+from precompute.evaluate.expr import EQUAL, MATCHES
+from precompute.planner.demand import Asking, Demand, Member
+from precompute.samples import I64
+from query.answers import Told
+from query.tiers.summary import times_read
+
+HOUR_MS = 3_600_000
+
+REPEATED = 2.5
+"""The weight at which a requirement is repeated: three times within about half of a half-life."""
+FORGOTTEN = 0.5
+"""The weight below which it is so no longer."""
+_LONGEST_TEXT = 4096
+"""Of a query; longer ones are not counted."""
+_SPANS = 3
+"""What is kept for a long time is what was looked back at so often in a row."""
+
+Kind = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class TrackerOptions:
+    """window_ms: the default pane width. capacity: of each kind, new and repeated. half_life_ms: of all weights."""
+
+    window_ms: int
+    capacity: int
+    half_life_ms: int
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """One requirement as it was asked.
+
+    requirement     its last one
+    weight          times asked, as of last_ms; each counts half after a half-life
+    step_ms         the widest pane width that has an end at each step that was asked
+    spans_ms        how far back the last queries looked
+    """
+
+    requirement: Requirement
+    text: str
+    first_ms: int
+    last_ms: int
+    weight: float
+    step_ms: int
+    spans_ms: tuple[int, ...]
+
+
+class Tracker:
+    """Counts; any thread may call it."""
+
+    def __init__(self, options: TrackerOptions, clock: Clock) -> None:
+        self._options, self._clock = options, clock
+        self._new: OrderedDict[Kind, Tracked] = OrderedDict()
+        self._repeated: OrderedDict[Kind, Tracked] = OrderedDict()
+        self._changes = 0
+        self._lock = Lock()
+
+    @property
+    def changes(self) -> int:
+        """Grows whenever something became repeated, or is asked at steps that it was not asked at before."""
+        return self._changes
+
+    def counts(self) -> tuple[int, int]:
+        """Requirements held that are new, and that are repeated."""
+        return len(self._new), len(self._repeated)
+
+    def note(self, told: Told) -> None:
+        """A query was answered, by whomever; steps off the pane grid need no summaries."""
+        if told.plan is None or len(told.text) > _LONGEST_TEXT:
+            return
+        served = {kind_of(node.coverage.requirement) for node in told.plan.nodes if node.coverage is not None}
+        for need in told.plan.needs:
+            times = times_read(need.normal, told.steps)
+            on_grid = times[times % self._options.window_ms == 0]
+            if len(on_grid):
+                self._count(need, told.text, on_grid, kind_of(need) in served)
+
+    def demands(self) -> list[Demand]:
+        """All that is repeated, for the planner; what has become rare is let go of."""
+        now_ms = self._clock.now_ms()
+        with self._lock:
+            for kind, one in list(self._repeated.items()):
+                if self._decayed(one, now_ms) < FORGOTTEN:
+                    del self._repeated[kind]
+            held = list(self._repeated.values())
+        return [self._demand(one, now_ms) for one in held]
+
+    def _count(self, need: Requirement, text: str, times: I64, served: bool) -> None:
+        kind, now_ms, options = kind_of(need), self._clock.now_ms(), self._options
+        step_ms = options.window_ms if len(times) == 1 else math.gcd(int(np.gcd.reduce(times)), HOUR_MS)
+        span_ms = max(0, now_ms - int(times[0]))
+        with self._lock:
+            was = self._repeated.pop(kind, None)
+            known = was or self._new.pop(kind, None)
+            one = Tracked(need, text, now_ms, now_ms, 1.0, step_ms, (span_ms,))
+            if known is not None:
+                one = replace(
+                    one, first_ms=known.first_ms, weight=self._decayed(known, now_ms) + 1.0,
+                    step_ms=math.gcd(step_ms, known.step_ms), spans_ms=(*known.spans_ms, span_ms)[-_SPANS:],
+                )  # fmt: skip
+            self._hold(kind, one, was, served)
+
+    def _hold(self, kind: Kind, one: Tracked, was: Tracked | None, served: bool) -> None:
+        """was: how it stood among the repeated ones."""
+        if served:
+            one = replace(one, weight=max(one.weight, REPEATED))
+        held = self._repeated if one.weight >= REPEATED or was is not None else self._new
+        if held is self._repeated and (was is None or was.step_ms != one.step_ms):
+            self._changes += 1
+        held[kind] = one
+        if len(held) > self._options.capacity:
+            held.popitem(last=False)
+
+    def _decayed(self, one: Tracked, now_ms: int) -> float:
+        return one.weight * float(0.5 ** (max(0, now_ms - one.last_ms) / self._options.half_life_ms))
+
+    def _demand(self, one: Tracked, now_ms: int) -> Demand:
+        age_ms = max(self._options.window_ms, min(now_ms - one.first_ms, self._options.half_life_ms / math.log(2)))
+        asking = Asking(self._decayed(one, now_ms) * HOUR_MS / age_ms, min(one.spans_ms), origin="queries")
+        return Demand((Member(one.step_ms, one.requirement),), asking)
+
+
+def kind_of(need: Requirement) -> Kind:
+    """Equal for requirements that are counted as one."""
+    node, normal = need.node, need.normal
+    filters = tuple((m.name, m.op, "" if m.op in (EQUAL, MATCHES) else m.value) for m in normal.matchers)
+    return normal.text, need.lookback_ms, node.op, node.without, node.labels, filters

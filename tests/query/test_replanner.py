@@ -1,0 +1,168 @@
+"""What queries ask again and again is kept, and what nobody asks for any more goes."""
+
+from pathlib import Path
+
+import pytest
+
+from precompute.stores.base import StoreError
+from query.replanner import Replanner
+from tests.precompute.made_node import HOUR_MS, START_MS, WIDTH_MS, Core, aggregation, series
+from tests.query.planned_node import MINUTE_MS, PlannedNode
+
+QUERY = "sum by (job) (rate(c[1m]))"
+
+
+def filled(folder: Path, *pinned: object, panes: int = 24, **of_core: object) -> PlannedNode:
+    """A few minutes of 24 series of two metrics."""
+    node = PlannedNode(folder, *pinned, **of_core)  # type: ignore[arg-type]
+    for k in range(panes):
+        scrape(node.core, k)
+    return node
+
+
+def scrape(core: Core, k: int) -> None:
+    rows = [
+        (series(name, job=f"j{i % 3}", zone=f"z{i % 2}", i=str(i)), core.clock.now_ms(), float(k * (i + 1)))
+        for i in range(24) for name in ("c", "g")
+    ]  # fmt: skip
+    core.write(rows)
+    core.pass_time(WIDTH_MS)
+    core.tick()
+
+
+def ask(node: PlannedNode, text: str, times: int = 1, step_ms: int = WIDTH_MS) -> tuple[str, ...]:
+    tiers: tuple[str, ...] = ()
+    for _ in range(times):
+        end_ms = node.sealed_ms() // step_ms * step_ms
+        tiers = node.core.range(text, end_ms - 8 * step_ms, end_ms, step_ms).tiers
+    return tiers
+
+
+def test_what_is_asked_a_third_time_is_served_from_summaries_after_the_next_plan_and_tick(tmp_path: Path) -> None:
+    node = filled(tmp_path)
+    exact = node.core.range(QUERY, START_MS + 2 * MINUTE_MS, node.sealed_ms()).value
+    assert ask(node, QUERY, 1) == ("head",)
+    node.replanner.run()
+    assert not node.planned
+    assert ask(node, QUERY, 1) == ("head",)
+    node.replanner.run()
+    assert [(str(a.expr), a.labels) for a in node.planned] == [("rate(c[1m])", ("job",))]
+    node.core.tick()
+    answer = node.core.range(QUERY, START_MS + 2 * MINUTE_MS, node.sealed_ms())
+    assert answer.tiers == ("summary",)
+    assert (answer.value.values == exact.values).all()  # type: ignore[union-attr]
+
+
+def test_other_filters_share_what_is_kept_and_other_labels_widen_it(tmp_path: Path) -> None:
+    node = filled(tmp_path)
+    for value in ("j0", "j1", "j2"):
+        ask(node, f'sum by (zone) (rate(c{{job="{value}"}}[1m]))')
+    node.replanner.run()
+    node.core.tick()
+    assert [a.labels for a in node.planned] == [("job", "zone")]
+    assert ask(node, 'sum by (zone) (rate(c{job="j9"}[1m]))') == ("summary",)
+    assert ask(node, QUERY, 3) == ("summary",)
+
+
+def test_steps_of_the_queries_are_the_panes(tmp_path: Path) -> None:
+    node = filled(tmp_path, panes=60)
+    ask(node, QUERY, 3, 4 * WIDTH_MS)
+    node.replanner.run()
+    assert [a.width_ms for a in node.planned] == [4 * WIDTH_MS]
+    ask(node, QUERY, 1)
+    node.replanner.run()
+    node.core.tick()
+    assert min(a.width_ms for a in node.planned) == WIDTH_MS
+    assert ask(node, QUERY) == ("summary",)
+
+
+@pytest.mark.parametrize("text", ["g", "rate(c[1m])", "sum by (i) (g)", "sum(nothing)", "sum(g offset -1m + g)", "1 + 1"])
+def test_what_saves_nothing_is_not_kept(tmp_path: Path, text: str) -> None:
+    node = filled(tmp_path)
+    ask(node, text, 5)
+    node.replanner.run()
+    assert not node.planned and not node.core.engine.aggregations
+
+
+def test_off_the_grid_nothing_is_counted(tmp_path: Path) -> None:
+    node = filled(tmp_path)
+    for _ in range(5):
+        node.core.instant(QUERY, node.sealed_ms() + 1)
+    assert node.tracker.counts() == (0, 0)
+
+
+def test_without_queries_nothing_is_planned(tmp_path: Path) -> None:
+    node = filled(tmp_path)
+    for _ in range(3):
+        node.core.clock.advance(10 * MINUTE_MS)
+        node.replanner.run()
+    assert node.replanner.plans == 3
+    assert not node.in_force.kept and not node.core.store.aggregations()
+
+
+def test_what_is_asked_no_longer_is_let_go_of_an_hour_after_the_first_plan_without_it(tmp_path: Path) -> None:
+    node = filled(tmp_path)
+    ask(node, QUERY, 3)
+    node.replanner.run()
+    kept = node.planned
+    node.core.clock.advance(30 * HOUR_MS)
+    node.replanner.run()
+    assert node.tracker.counts() == (0, 0) and node.planned == kept
+    node.core.clock.advance(2 * HOUR_MS)
+    node.replanner.run()
+    assert not node.planned
+
+
+def test_a_pinned_aggregation_stays_and_what_it_serves_is_not_planned_again(tmp_path: Path) -> None:
+    pinned = aggregation("rate(c[1m])", ["job", "zone"], accumulators=["sum"])
+    node = filled(tmp_path, pinned)
+    ask(node, QUERY, 5)
+    node.replanner.run()
+    assert node.tracker.counts() == (0, 1)
+    assert [one.aggregation for one in node.in_force.kept] == [pinned]
+    ask(node, "max by (job) (rate(c[1m]))", 3)
+    node.replanner.run()
+    assert [a.accumulators for a in node.planned] == [("max",)]
+    node.core.clock.advance(100 * HOUR_MS)
+    node.replanner.run()
+    assert [one.aggregation for one in node.in_force.kept] == [pinned]
+
+
+def test_after_a_restart_what_was_planned_is_there_and_stays_while_it_is_asked(tmp_path: Path) -> None:
+    node = filled(tmp_path)
+    ask(node, QUERY, 3)
+    node.replanner.run()
+    node.core.tick()
+    kept = node.planned
+    node.killed()
+    assert node.planned == kept and ask(node, QUERY) == ("summary",)
+    for _ in range(12):
+        node.core.clock.advance(20 * MINUTE_MS)
+        node.replanner.run()
+    assert node.planned == kept
+
+
+def test_a_flood_of_other_queries_pushes_out_nothing_that_is_repeated(tmp_path: Path) -> None:
+    node = filled(tmp_path, capacity=20)
+    ask(node, QUERY, 3)
+    for k in range(200):
+        ask(node, f"sum by (l{k}) (rate(c[{k + 1}m]))")
+    assert node.tracker.counts() == (20, 1)
+    node.replanner.run()
+    assert len(node.planned) == 1
+
+
+def test_a_plan_that_cannot_be_written_down_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = filled(tmp_path)
+    ask(node, QUERY, 3)
+
+    def refuse(*asked: object) -> None:
+        raise StoreError("the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(node.definitions, "save", refuse)
+        node.replanner.run()
+    assert not node.planned and ask(node, QUERY) == ("head",)
+    node.replanner.run()
+    assert len(node.planned) == 1
+    assert isinstance(node.replanner, Replanner) and node.replanner.made.aggregations == tuple(node.planned)
