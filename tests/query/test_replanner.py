@@ -76,7 +76,10 @@ def test_steps_of_the_queries_are_the_panes(tmp_path: Path) -> None:
     assert ask(node, QUERY) == ("summary",)
 
 
-@pytest.mark.parametrize("text", ["g", "rate(c[1m])", "sum by (i) (g)", "sum(nothing)", "sum(g offset -1m + g)", "1 + 1"])
+NOTHING_SAVED = ("g", "rate(c[1m])", "sum by (i) (g)", "sum(nothing)", "sum(g offset -1m + g)", "1 + 1")
+
+
+@pytest.mark.parametrize("text", NOTHING_SAVED)
 def test_what_saves_nothing_is_not_kept(tmp_path: Path, text: str) -> None:
     node = filled(tmp_path)
     ask(node, text, 5)
