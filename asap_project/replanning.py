@@ -1,4 +1,4 @@
-"""The planner of a running node: what it is made of, and the thread that calls it."""
+"""The planner and the accuracy watch of a running node: what they are made of, and the threads that run them."""
 
 import logging
 import os
@@ -6,18 +6,25 @@ import threading
 from contextlib import suppress
 
 from django.db import close_old_connections, connection
+from prometheus_client import CollectorRegistry
 
 from asap_project.config.schema import Config
 from asap_project.planning import planner_settings
 from ingest.sources.base import Pace
 from precompute.clock import Clock
+from precompute.evaluate.context import Features
+from precompute.evaluate.limits import Limits
 from precompute.in_force import PlanInForce
 from precompute.node import Node
 from precompute.panes import last_end
 from precompute.planner.cardinality import OnHead
 from precompute.planner.measured import Measured
+from query.metrics import WatchMetrics
 from query.replanner import Replanner, ReplanOptions
+from query.tiers.head import HeadTier
+from query.tiers.summary import SummaryTier
 from query.tracker import Tracker, TrackerOptions
+from query.watch import AccuracyWatch, WatchOptions
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +46,23 @@ def replanner_of(config: Config, node: Node, in_force: PlanInForce, tracker: Tra
 
     options = ReplanOptions(config.planner.interval, config.planner.retire_after)
     return Replanner(tracker, in_force, planner_settings(config), Measured(measure), options, node.clock)
+
+
+def features_of(config: Config) -> Features:
+    options = config.query_engine
+    return Features(options.delayed_name_removal, options.experimental_functions)
+
+
+def watch_of(
+    config: Config, node: Node, summary: SummaryTier, head: HeadTier, in_force: PlanInForce, registry: CollectorRegistry
+) -> AccuracyWatch:
+    """The accuracy watch over a node."""
+    options = WatchOptions(
+        config.planner.watch_share, Limits(config.query_engine.max_samples), features_of(config),
+        config.query_engine.evaluation_interval,
+    )  # fmt: skip
+    metrics = WatchMetrics(registry)
+    return AccuracyWatch(node.engine, node.source(1), summary, head, in_force, options, metrics, node.clock)
 
 
 def give_way() -> None:
@@ -72,4 +96,25 @@ class Replanning:
                 self._replanner.run()
             except Exception:  # whatever it is, the plan in force stays, and the node goes on
                 logger.exception("planning failed; it is tried again at the next tick")
+        connection.close()
+
+
+class Watching:
+    """One thread, which compares."""
+
+    def __init__(self, watch: AccuracyWatch) -> None:
+        self._watch, self._thread = watch, threading.Thread(target=self._run, name="asap-watch")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Waits for what is being compared."""
+        self._watch.stop()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        give_way()
+        self._watch.run()
         connection.close()

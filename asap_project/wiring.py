@@ -14,7 +14,7 @@ from asap_project.config.derived import data_dir, is_guarded, own_job, scraped
 from asap_project.config.schema import Config
 from asap_project.config.showing import as_flags, as_yaml
 from asap_project.keeping import aggregation_from, kept_again
-from asap_project.replanning import Replanning, replanner_of, tracker_of
+from asap_project.replanning import Replanning, Watching, features_of, replanner_of, tracker_of, watch_of
 from asap_project.security.guard import guard_of
 from asap_project.ticker import Ticker
 from asap_project.warm import warm
@@ -30,7 +30,6 @@ from ingest.sources.scrape import ScrapeJob, ScrapeSource
 from ingest.writer import Outcome, SeriesColumns, Writer
 from precompute.apps import PrecomputeConfig
 from precompute.clock import Clock, SystemClock
-from precompute.evaluate.context import Features
 from precompute.evaluate.expr import duration_text
 from precompute.evaluate.limits import Limits
 from precompute.in_force import PlanInForce
@@ -76,6 +75,7 @@ class Running:
     ) -> None:  # fmt: skip
         self._node, self._writer, self._sources, self._ticker = node, writer, sources, ticker
         self._parts, self._replanning = parts, replanning
+        self._watching = Watching(parts.watch) if parts.watch is not None else None
         self._threads: list[threading.Thread] = []
         self._starting = threading.Thread(target=self._begin, name="asap-start")
 
@@ -101,8 +101,9 @@ class Running:
         until_s = self._node.clock.monotonic_s() + _SOURCES_END_S
         for thread in self._threads:
             thread.join(max(0.0, until_s - self._node.clock.monotonic_s()))
-        if self._replanning is not None:
-            self._replanning.stop()
+        for background in (self._replanning, self._watching):
+            if background is not None:
+                background.stop()
         self._ticker.stop()
         self._node.shutdown()
         for asked in (self._parts.upstream, self._parts.query_log):
@@ -116,8 +117,9 @@ class Running:
         if not self._node.wait_until_rebuilt():
             return
         self._ticker.start()
-        if self._replanning is not None:
-            self._replanning.start()
+        for background in (self._replanning, self._watching):
+            if background is not None:
+                background.start()
         for source in self._sources:
             thread = threading.Thread(target=source.run, args=(self._write,), daemon=True)
             thread.start()
@@ -190,14 +192,16 @@ def query_parts(
     registry.register(CacheCollector(cache))
     log = QueryLog(options.query_log_file, node.clock, metrics.log_lost) if options.query_log_file else None
     usage, tracker = Usage(node.clock), tracker_of(config, node.clock) if config.planner.enabled else None
-    heard = [usage.note, tracker.note] if tracker is not None else [usage.note]
+    tiers = _tiers(config, node, upstream is not None)
+    watch = watch_of(config, node, *tiers, plan, registry) if config.planner.watch_share else None
+    heard = [usage.note, *(part.note for part in (tracker, watch) if part is not None)]
     return QueryParts(
-        query_engine(config, node, upstream, parts, cache, heard),
+        query_engine(config, node, *tiers, upstream, parts, cache, heard),
         SeriesQueries(node.index, node.head, metadata), upstream, registry, metrics, slots,
         node.why_not_ready, partial(_why_unhealthy, node), node.clock,
         options.timeout, options.max_points, options.max_samples, options.lookback_delta, VERSION,
         status=NodeStatus(node, _setup(config)), origins=Origins(options.cors_origin), query_log=log,
-        plan=plan, aggregation=partial(aggregation_from, config=config), usage=usage, tracker=tracker,
+        plan=plan, aggregation=partial(aggregation_from, config=config), usage=usage, tracker=tracker, watch=watch,
     )  # fmt: skip
 
 
@@ -205,19 +209,24 @@ def _setup(config: Config) -> Setup:
     return Setup(as_yaml(config), as_flags(config), duration_text(config.head.retention))
 
 
+def _tiers(config: Config, node: Node, has_upstream: bool) -> tuple[SummaryTier, HeadTier]:
+    return (
+        SummaryTier(node.engine, node.progress, has_upstream),
+        HeadTier(node.head, node.progress, node.clock, config.head.retention, has_upstream),
+    )
+
+
 def query_engine(
-    config: Config, node: Node, upstream: LabelledUpstream | None, parts: UpstreamParts | None, cache: ResultCache,
-    heard: Sequence[Callable[[Told], None]],
+    config: Config, node: Node, summary: SummaryTier, head: HeadTier, upstream: LabelledUpstream | None,
+    parts: UpstreamParts | None, cache: ResultCache, heard: Sequence[Callable[[Told], None]],
 ) -> QueryEngine:  # fmt: skip
     """The query side over a node."""
     options, clock = config.query_engine, node.clock
     source = node.source(options.threads)
-    head = HeadTier(node.head, node.progress, clock, config.head.retention, upstream is not None)
-    summary = SummaryTier(node.engine, node.progress, upstream is not None)
     engine_options = EngineOptions(
         options.lookback_delta, options.timeout, options.max_depth, Limits(options.max_samples),
         config.engine.minibatch.window_size, options.alignment == "nearest", options.evaluation_interval,
-        Features(options.delayed_name_removal, options.experimental_functions),
+        features_of(config),
     )  # fmt: skip
     memory = Memory(cache, node.engine) if cache.max_bytes else None
     tiers = MixedTiers(summary, head, parts, upstream is not None, memory, clock)

@@ -33,6 +33,7 @@ class PlanInForce:
         """kept: what the engine was built with. changed: called after a change, for a tick to fill what is new."""
         self.engine, self._definitions, self._changed = engine, definitions, changed
         self._kept: Mapping[str, Kept] = {one.aggregation.id: one for one in kept}
+        self._suspended: frozenset[str] = frozenset()
         self._lock = threading.Lock()
 
     @property
@@ -55,6 +56,23 @@ class PlanInForce:
             pinned = {name: one for name, one in self._kept.items() if one.pinned}
             asked = {a.id: self._kept.get(a.id) or Kept(a, origin, pinned=False) for a in new}
             self._change({**pinned, **{name: one for name, one in asked.items() if name not in pinned}})
+
+    def suspended(self, aggregation_id: str) -> bool:
+        """Whether it was taken out of service."""
+        return aggregation_id in self._suspended
+
+    def suspend(self, aggregation_id: str) -> None:
+        """Serve nothing from it and compute it no longer, whoever asks for it, until the process starts again.
+
+        Raises StoreError, and then nothing has changed.
+        """
+        with self._lock:
+            before, self._suspended = self._suspended, self._suspended | {aggregation_id}
+            try:
+                self.engine.replace(self._in_service(self._kept))
+            except StoreError:
+                self._suspended = before
+                raise
 
     def create(self, aggregation: Aggregation, pinned: bool) -> Kept:
         """Keep this, for the API; one of the same id gets its retention.
@@ -92,7 +110,7 @@ class PlanInForce:
         old = self._kept
         if len(new) > max(MOST, len(old)):
             raise LimitExceeded(f"{MOST} aggregations are kept, which is the most")
-        before, after = (tuple(one.aggregation for one in plan.values()) for plan in (old, new))
+        before, after = self._in_service(old), self._in_service(new)
         if before != after:
             self.engine.replace(after)
         try:
@@ -105,6 +123,9 @@ class PlanInForce:
         if before != after:
             self._tell(old, new)
             self._changed()
+
+    def _in_service(self, plan: Mapping[str, Kept]) -> tuple[Aggregation, ...]:
+        return tuple(one.aggregation for name, one in plan.items() if name not in self._suspended)
 
     def _tell(self, old: Mapping[str, Kept], new: Mapping[str, Kept]) -> None:
         for name in sorted(old.keys() ^ new.keys()):

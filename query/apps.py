@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # commands that answer no queries start without the kernels
     from query.tiers.labelled import LabelledUpstream
     from query.tracker import Tracker
     from query.usage import Usage
+    from query.watch import AccuracyWatch
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class QueryParts:
     usage: Usage
     tracker: Tracker | None
     """None where planner.enabled is off."""
+    watch: AccuracyWatch | None
+    """None where planner.watch_share is 0."""
 
 
 class QueryConfig(AppConfig):

@@ -112,3 +112,25 @@ def steps_of(made: Answer | Forwarded) -> dict[str, int]:
     if made.told is None:
         return {}
     return made.told.account.steps() if isinstance(made, Answer) else {"upstream": len(made.told.steps.times)}
+
+
+class WatchMetrics:
+    """What the accuracy watch counts, registered with the registry that is handed in."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.error = Histogram(
+            "asap_watch_error",
+            "Largest error of an answer from summaries beside exact evaluation, in what its bound is measured in.",
+            buckets=(0, 1e-15, 1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 0.005, 0.01, 0.02, 0.05, 0.1, 1),
+            registry=registry,
+        )
+        self.outside = Counter(
+            "asap_watch_outside_total",
+            "Answers from summaries outside their bound; the aggregation is taken out of service.",
+            registry=registry,
+        )
+        self.lost = Counter(
+            "asap_watch_lost_total",
+            "Answers that were chosen to be compared and were not, because too many waited.",
+            registry=registry,
+        )

@@ -178,6 +178,13 @@ class Planner(Section):
     retire_after: DurationMs = Field(
         duration_ms("1h"), ge=0, description="How long a planned aggregation that no plan wants any more is kept."
     )
+    watch_share: float = Field(
+        0.01,
+        ge=0,
+        le=1,
+        description="Share of the queries answered from summaries that are evaluated exactly too, in the background; "
+        "an aggregation that answered outside its bound is taken out of service. 0: none.",
+    )
     max_requirements: int = Field(
         1000,
         ge=1,

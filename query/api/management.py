@@ -9,9 +9,9 @@ from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request
 
 from precompute.definitions import Kept
-from precompute.engines.minibatch import MiniBatchEngine
 from precompute.errors import KeptByConfig, NotKept
 from precompute.evaluate.expr import duration_text
+from precompute.in_force import PlanInForce
 from precompute.stores.base import StoreError
 from query.api import openapi
 from query.api.rest import ApiView, json_of, succeeded
@@ -23,7 +23,7 @@ _WIDTH: openapi.Schema = {"type": "string", "example": "15s"}
 _AGGREGATION = openapi.record(
     id=openapi.TEXT, expr=openapi.TEXT, accumulators=openapi.TEXTS, width=openapi.TEXT, reach=openapi.TEXT,
     lookback=openapi.TEXT, retention=openapi.TEXT, origin={"type": "string", "enum": ["config", "api", "planner"]},
-    pinned=_FLAG, panes=openapi.COUNT, groups=openapi.COUNT, bytes=openapi.COUNT, hits=openapi.COUNT,
+    pinned=_FLAG, in_service=_FLAG, panes=openapi.COUNT, groups=openapi.COUNT, bytes=openapi.COUNT, hits=openapi.COUNT,
     last_used={"type": ["number", "null"]}, queries=openapi.TEXTS,
 )  # fmt: skip
 _AGGREGATION["properties"] |= {"by": openapi.TEXTS, "without": openapi.TEXTS}
@@ -82,7 +82,7 @@ class Aggregations(ApiView):
         """Every aggregation, the oldest first."""
         plan, usage = self.parts.plan, self.parts.usage
         with _told():
-            return succeeded([described(kept, plan.engine, usage) for kept in plan.kept])
+            return succeeded([described(kept, plan, usage) for kept in plan.kept])
 
     def post(self, request: Request) -> HttpResponse:
         """Keep one more."""
@@ -92,7 +92,7 @@ class Aggregations(ApiView):
         pinned = _flag(asked.pop("pinned", True))
         with _told():
             kept = self.parts.plan.create(self.parts.aggregation(asked), pinned)
-            answer = succeeded(described(kept, self.parts.plan.engine, self.parts.usage))
+            answer = succeeded(described(kept, self.parts.plan, self.parts.usage))
         answer.status_code = 201
         return answer
 
@@ -141,7 +141,7 @@ class OneAggregation(ApiView):
         return HttpResponse(status=204)
 
     def _described(self, kept: Kept) -> HttpResponse:
-        return succeeded(described(kept, self.parts.plan.engine, self.parts.usage))
+        return succeeded(described(kept, self.parts.plan, self.parts.usage))
 
 
 def _flag(value: object) -> bool:
@@ -150,9 +150,10 @@ def _flag(value: object) -> bool:
     return value
 
 
-def described(kept: Kept, engine: MiniBatchEngine, usage: Usage) -> dict[str, Any]:
+def described(kept: Kept, plan: PlanInForce, usage: Usage) -> dict[str, Any]:
     """One aggregation as JSON. Groups are those of its newest pane; bytes what its panes take where they are stored."""
-    aggregation, book = kept.aggregation, engine.book(kept.aggregation)
+    aggregation, engine = kept.aggregation, plan.engine
+    book = engine.book(aggregation)
     newest_ms = book.newest_ms()
     newest = None if newest_ms is None else engine.store.get(aggregation.id, newest_ms - 1, newest_ms)
     return {
@@ -166,6 +167,7 @@ def described(kept: Kept, engine: MiniBatchEngine, usage: Usage) -> dict[str, An
         "retention": duration_text(aggregation.retention_ms),
         "origin": kept.origin,
         "pinned": kept.pinned,
+        "in_service": not plan.suspended(aggregation.id),
         "panes": book.panes(),
         "groups": newest.rows if newest is not None else 0,
         "bytes": engine.store.size_bytes(aggregation.id),

@@ -29,11 +29,11 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     from asap_project.security.guard import SecurityMetrics
     from ingest.metrics import IngestMetrics
     from precompute.metrics import COUNTERS, GAUGES
-    from query.metrics import CACHE_COUNTERS, CACHE_GAUGES, QueryMetrics
+    from query.metrics import CACHE_COUNTERS, CACHE_GAUGES, QueryMetrics, WatchMetrics
 
     yield from ((name, "gauge", "", meaning) for name, meaning, _ in (*GAUGES, *CACHE_GAUGES))
     yield from ((f"{name}_total", "counter", "", meaning) for name, meaning, _ in (*COUNTERS, *CACHE_COUNTERS))
-    for declare in (IngestMetrics, QueryMetrics, SecurityMetrics):
+    for declare in (IngestMetrics, QueryMetrics, WatchMetrics, SecurityMetrics):
         for metric in vars(declare(CollectorRegistry())).values():
             described = metric.describe()[0]
             suffix = "_total" if described.type == "counter" else ""

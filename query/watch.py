@@ -1,0 +1,181 @@
+"""The accuracy watch: a share of what summaries answer is evaluated exactly too, in the background, and compared.
+
+Compared is each part that an aggregation answered, at some of its steps, since bounds are those of the parts. While
+samples come in, the two are of the same samples only if the pane was clean before and after and is the same one; other
+steps are left out. What seems outside its bound is looked at once more before it counts.
+"""
+
+import logging
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from precompute.catalog import Coverage
+from precompute.clock import Clock
+from precompute.engines.minibatch import MiniBatchEngine
+from precompute.errors import QueryError
+from precompute.evaluate.context import Evaluation, Features, Source
+from precompute.evaluate.evaluator import result
+from precompute.evaluate.expr import Expr
+from precompute.evaluate.limits import Budget, Limits
+from precompute.evaluate.values import Vector
+from precompute.in_force import PlanInForce
+from precompute.samples import I64, Bool
+from precompute.stores.base import StoreError
+from query.answers import Told
+from query.deviation import Compared, Deviation, deviations
+from query.metrics import WatchMetrics
+from query.tiers.head import HeadTier
+from query.tiers.summary import Steps, SummaryTier, pane_times
+
+logger = logging.getLogger(__name__)
+
+_WAITING = 32
+"""So many answers wait at most; others are let go, and counted."""
+_STEPS = 4
+"""Steps of an answer that are compared."""
+_TIMEOUT_MS = 10_000
+_SHOWN = 500
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    """share: of the queries that summaries answered. features and limits: those of the queries."""
+
+    share: float
+    limits: Limits
+    features: Features
+    evaluation_interval_ms: int
+    """The step of subqueries that name none."""
+
+
+@dataclass(frozen=True)
+class _Answered:
+    """A part that an aggregation answered, of a query."""
+
+    text: str
+    expr: Expr
+    coverage: Coverage
+    steps: Steps
+
+
+class AccuracyWatch:
+    """`note` is called by any thread and returns at once; `run` is one thread of its own."""
+
+    def __init__(
+        self, engine: MiniBatchEngine, source: Source, summary: SummaryTier, head: HeadTier, in_force: PlanInForce,
+        options: WatchOptions, metrics: WatchMetrics, clock: Clock, seed: int = 0,
+    ) -> None:  # fmt: skip
+        self._engine, self._source, self._summary, self._head = engine, source, summary, head
+        self._in_force, self._options, self._metrics, self._clock = in_force, options, metrics, clock
+        self._chance, self._drawn = np.random.default_rng(seed), np.random.default_rng(seed + 1)
+        self._lock, self._some, self._stopped = threading.Lock(), threading.Semaphore(0), threading.Event()
+        self._waiting: deque[_Answered] = deque()
+
+    def note(self, told: Told) -> None:
+        """A query was answered; perhaps it is looked at."""
+        if told.plan is None or told.why or "summary" not in told.account.tiers():
+            return
+        with self._lock:
+            if self._drawn.random() >= self._options.share:
+                return
+            for node in told.plan.nodes:
+                served = told.account.served.get((node.number, "summary"))
+                if node.coverage is not None and served is not None and served.steps:
+                    self._put(_Answered(told.text, node.expr, node.coverage, told.steps))
+
+    def _put(self, answered: _Answered) -> None:
+        if len(self._waiting) >= _WAITING:
+            self._metrics.lost.inc()
+            return
+        self._waiting.append(answered)
+        self._some.release()
+
+    def run(self) -> None:
+        """Look at what was answered, until stopped."""
+        while True:
+            self._some.acquire()
+            if self._stopped.is_set():
+                return
+            self.look(self._waiting.popleft())
+
+    def look_at_all(self) -> None:
+        """Look at all that waits."""
+        while self._some.acquire(blocking=False):
+            self.look(self._waiting.popleft())
+
+    def stop(self) -> None:
+        """Make `run` return after what it looks at."""
+        self._stopped.set()
+        self._some.release()
+
+    def look(self, answered: _Answered) -> None:
+        """Compare; what is outside its bound twice is taken out of service."""
+        found = self._compared(answered)
+        if found is not None and found.outside:
+            found = self._compared(answered)
+        if found is None:
+            return
+        self._metrics.error.observe(found.error)
+        if found.outside:
+            self._metrics.outside.inc()
+            self._suspend(answered, found)
+
+    def _compared(self, answered: _Answered) -> Deviation | None:
+        """The worst deviation; None where no step can be compared."""
+        coverage, lookback_ms = answered.coverage, answered.coverage.requirement.lookback_ms
+        times = self._chance.permutation(answered.steps.times)[:_STEPS]
+        steps, ends = answered.steps.at(np.sort(times)), pane_times(coverage, answered.steps.at(np.sort(times)))
+        budget = Budget(self._options.limits, self._clock, _TIMEOUT_MS)
+        try:
+            seen, good = self._engine.seen(coverage.aggregation, ends), self._servable(coverage, steps)
+            held, _ = self._head.covered(answered.expr, steps, lookback_ms)
+            got, right = self._summary.read(coverage, steps, budget)
+            good &= held & right
+            if not good.any():
+                return None
+            exact, rows = (self._exact(expr, steps, lookback_ms, budget) for expr in _parts(coverage))
+        except QueryError as error:
+            logger.debug("not compared: %s: %s", answered.text[:_SHOWN], error)
+            return None
+        if not self._head.still_held(answered.expr, steps, lookback_ms):
+            return None
+        good &= self._servable(coverage, steps) & (self._engine.seen(coverage.aggregation, ends) == seen)
+        return self._worst(Compared(coverage, got, exact, rows), good)
+
+    def _servable(self, coverage: Coverage, steps: Steps) -> Bool:
+        return self._summary.servable(coverage, steps)[0].copy()
+
+    def _exact(self, expr: Expr, steps: Steps, lookback_ms: int, budget: Budget) -> Vector:
+        at = Evaluation(
+            self._source, steps.times, lookback_ms, budget, steps.start_ms, steps.end_ms,
+            features=self._options.features, step_ms=steps.step_ms,
+            evaluation_interval_ms=self._options.evaluation_interval_ms,
+        )  # fmt: skip
+        value = result(expr, at)
+        assert isinstance(value, Vector), "operators are over instant vectors"
+        return value
+
+    def _worst(self, compared: Compared, good: Bool) -> Deviation | None:
+        chosen: I64 = np.flatnonzero(good)
+        found = [one for step in chosen.tolist() for one in deviations(compared, step, self._chance)]
+        return max(found, key=lambda one: (one.outside, one.error), default=None)
+
+    def _suspend(self, answered: _Answered, found: Deviation) -> None:
+        name = answered.coverage.aggregation.id
+        logger.error(
+            "aggregation %s answered outside its bound and is taken out of service: %s of %s; error %.3g, bound %s",
+            name, found.detail, answered.text[:_SHOWN], found.error, answered.coverage.statistic.bound,
+        )  # fmt: skip
+        try:
+            self._in_force.suspend(name)
+        except StoreError as error:
+            logger.error("it is still in service: %s", error)
+
+
+def _parts(coverage: Coverage) -> tuple[Expr, Expr]:
+    """The operator, and what it aggregates."""
+    node = coverage.requirement.node
+    return node, node.expr

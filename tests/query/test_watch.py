@@ -1,0 +1,119 @@
+"""What summaries answer is held against exact evaluation, and what is wrong serves no more."""
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+
+from precompute.aggregations import Aggregation
+from precompute.evaluate.context import Features
+from precompute.evaluate.limits import Limits
+from query.metrics import WatchMetrics
+from query.watch import AccuracyWatch, WatchOptions
+from tests.precompute.made_node import START_MS, WIDTH_MS, Core, aggregation, series
+from tests.query.planned_node import PlannedNode
+from tests.query.test_recall import once_after
+
+G = aggregation("g", ["job", "zone"])
+RATE = aggregation("rate(c[1m])", ["job"], accumulators=["sum"])
+JOIN = aggregation("g * on (i) group_left () h", ["job"], accumulators=["sum", "count"])
+HALVES = aggregation("h", ["job"], accumulators=["quantile(alpha=0.05)"])
+QUERIES = (
+    *(f"{op} by (job) (g)" for op in ("sum", "avg", "count", "min", "max", "stddev", "stdvar")),
+    "quantile by (zone) (0.9, g)", 'sum(g{job="b"} offset 1m)', "sum(rate(c[1m]))", "sum by (job) (g * on (i) group_left () h)", "quantile(0.3, h)",
+)  # fmt: skip
+
+
+class Watched:
+    """A core of which every answer is watched."""
+
+    def __init__(self, folder: Path, share: float = 1.0) -> None:
+        self.node = PlannedNode(folder, G, RATE, JOIN, HALVES)
+        self.core, self.registry = self.node.core, CollectorRegistry()
+        self.watch = AccuracyWatch(
+            self.core.engine, self.core.source, self.core.summary_tier, self.core.head_tier, self.node.in_force,
+            WatchOptions(share, Limits(), Features(), 60_000), WatchMetrics(self.registry), self.core.clock,
+        )  # fmt: skip
+        self.core.queries._heard = [self.watch.note]
+        random = Random(5)
+        for k in range(24):
+            rows = [
+                (series(n, job="ab"[i % 2], zone="xyz"[i % 3], i=str(i)), self.core.clock.now_ms(), v)
+                for i in range(12) for n, v in (("g", random.gauss(0, 9)), ("h", random.random()), ("c", k * i * 1.7))
+            ]  # fmt: skip
+            self.core.write(rows)
+            self.core.pass_time(WIDTH_MS)
+            self.core.tick()
+
+    def ask(self, text: str) -> tuple[str, ...]:
+        return self.core.range(text, START_MS + 8 * WIDTH_MS, self.node.sealed_ms()).tiers
+
+    def value(self, name: str) -> float:
+        return self.registry.get_sample_value(name) or 0.0
+
+
+def damage(core: Core, kept: Aggregation, by: float) -> None:
+    """Every pane's sums become others, as a fault would make them."""
+    panes = core.store.get(kept.id, 0, core.clock.now_ms())
+    sums = panes.states["sum"]
+    wrong = {column: values * by if values.dtype == np.float64 else values for column, values in sums.items()}
+    core.store.commit([(kept.id, replace(panes, states={**panes.states, "sum": wrong}))])
+
+
+def test_right_answers_are_found_right(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    for text in QUERIES:
+        assert watched.ask(text) == ("summary",), text
+        watched.watch.look_at_all()
+    assert watched.value("asap_watch_error_count") == len(QUERIES)
+    assert watched.value("asap_watch_outside_total") == 0
+    assert 0 < watched.value("asap_watch_error_sum") < 0.05
+
+
+def test_a_wrong_summary_is_counted_logged_and_taken_out_of_service(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched = Watched(tmp_path)
+    damage(watched.core, RATE, 1.001)
+    assert watched.ask("sum by (job) (rate(c[1m]))") == ("summary",)
+    watched.watch.look_at_all()
+    assert watched.value("asap_watch_outside_total") == 1
+    assert "sum by (job) (rate(c[1m]))" in caplog.text and RATE.id in caplog.text
+    assert watched.node.in_force.suspended(RATE.id)
+    assert watched.ask("sum by (job) (rate(c[1m]))") == ("head",)
+    assert watched.ask("sum by (job) (g)") == ("summary",)
+    watched.node.in_force.switch([RATE])
+    assert RATE not in watched.core.engine.aggregations
+
+
+def test_samples_that_come_between_the_two_are_no_error(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    watched.ask("sum by (job) (g)")
+    end_ms = watched.node.sealed_ms()
+
+    def late() -> None:
+        rows = [(series("g", job="a", zone="x", i="77"), end_ms - k * WIDTH_MS - 1, 1e6) for k in range(20)]
+        watched.core.write(rows)
+
+    with once_after(watched.core.summary_tier, "read", late):
+        watched.watch.look_at_all()
+    assert watched.value("asap_watch_outside_total") == 0 and watched.value("asap_watch_error_count") == 0
+
+
+def test_only_a_share_is_looked_at_and_only_so_many_wait(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, share=0.5)
+    for _ in range(100):
+        watched.ask("sum by (job) (g)")
+    assert 2 < watched.value("asap_watch_lost_total") < 38
+    watched.watch.look_at_all()
+    assert watched.value("asap_watch_error_count") == 32
+
+
+def test_what_the_head_answered_is_not_looked_at(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    assert watched.ask("sum by (i) (g)") == ("head",)
+    watched.watch.look_at_all()
+    assert watched.value("asap_watch_error_count") == 0
