@@ -23,7 +23,8 @@ JOIN = aggregation("g * on (i) group_left () h", ["job"], accumulators=["sum", "
 HALVES = aggregation("h", ["job"], accumulators=["quantile(alpha=0.05)"])
 QUERIES = (
     *(f"{op} by (job) (g)" for op in ("sum", "avg", "count", "min", "max", "stddev", "stdvar")),
-    "quantile by (zone) (0.9, g)", 'sum(g{job="b"} offset 1m)', "sum(rate(c[1m]))", "sum by (job) (g * on (i) group_left () h)", "quantile(0.3, h)",
+    "quantile by (zone) (0.9, g)", 'sum(g{job="b"} offset 1m)', "sum(rate(c[1m]))",
+    "sum by (job) (g * on (i) group_left () h)", "quantile(0.3, h)",
 )  # fmt: skip
 
 
