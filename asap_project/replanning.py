@@ -31,21 +31,17 @@ logger = logging.getLogger(__name__)
 _NICE = 10
 
 
-def tracker_of(config: Config, clock: Clock) -> Tracker:
-    own = config.planner
-    options = TrackerOptions(config.engine.minibatch.window_size, own.max_requirements, own.half_life)
-    return Tracker(options, clock)
-
-
-def replanner_of(config: Config, node: Node, in_force: PlanInForce, tracker: Tracker) -> Replanner:
+def replanner_of(config: Config, node: Node, in_force: PlanInForce) -> Replanner:
     """The planner over what a node holds; it measures at the newest sealed pane's end."""
-    source, engine = node.source(1), node.engine
+    source, engine, own = node.source(1), node.engine, config.planner
 
     def measure() -> OnHead:
         return OnHead(source, last_end(engine.sealed_ms(), node.settings.window_ms), node.clock)
 
-    options = ReplanOptions(config.planner.interval, config.planner.retire_after)
-    return Replanner(tracker, in_force, planner_settings(config), Measured(measure), options, node.clock)
+    counting = TrackerOptions(config.engine.minibatch.window_size, own.max_requirements, own.half_life)
+    options = ReplanOptions(own.interval, own.retire_after)
+    tracker, settings = Tracker(counting, node.clock), planner_settings(config)
+    return Replanner(tracker, in_force, settings, Measured(measure), options, node.clock)
 
 
 def features_of(config: Config) -> Features:

@@ -14,7 +14,7 @@ from asap_project.config.derived import data_dir, is_guarded, own_job, scraped
 from asap_project.config.schema import Config
 from asap_project.config.showing import as_flags, as_yaml
 from asap_project.keeping import aggregation_from, kept_again
-from asap_project.replanning import Replanning, Watching, features_of, replanner_of, tracker_of, watch_of
+from asap_project.replanning import Replanning, Watching, features_of, replanner_of, watch_of
 from asap_project.security.guard import guard_of
 from asap_project.ticker import Ticker
 from asap_project.warm import warm
@@ -44,11 +44,12 @@ from query.answers import Told
 from query.apps import QueryConfig, QueryParts
 from query.cache import ResultCache
 from query.engine import EngineOptions, QueryEngine
-from query.metrics import CacheCollector, QueryMetrics
+from query.metrics import CacheCollector, PlannerCollector, QueryMetrics
 from query.mixed import MixedTiers
 from query.origins import Origins
 from query.query_log import QueryLog
 from query.recall import Memory
+from query.replanner import Replanner
 from query.series import SeriesQueries
 from query.slots import Slots
 from query.status import NodeStatus, Setup
@@ -58,7 +59,6 @@ from query.tiers.recognition import LabelLookup
 from query.tiers.summary import SummaryTier
 from query.tiers.upstream import Upstream
 from query.tiers.upstream_parts import UpstreamParts
-from query.tracker import Tracker
 from query.usage import Usage
 
 _SUMMARY_CACHE_BYTES = 512 << 20
@@ -156,15 +156,15 @@ def start(config: Config) -> Running:
         own.guard = guard_of(config.security, clock, registry)
     parts = query_parts(config, node, plan, metadata, registry)
     cast(QueryConfig, apps.get_app_config("query")).parts = parts
-    replanning = _replanning(config, node, plan, parts.tracker) if parts.tracker is not None else None
+    replanning = _replanning(config, node, parts.replanner) if parts.replanner is not None else None
     running = Running(node, writer, _sources(config, node, metadata, metrics, registry), ticker, parts, replanning)
     running.start()
     return running
 
 
-def _replanning(config: Config, node: Node, plan: PlanInForce, tracker: Tracker) -> Replanning:
+def _replanning(config: Config, node: Node, replanner: Replanner) -> Replanning:
     batch = config.engine.minibatch
-    return Replanning(replanner_of(config, node, plan, tracker), batch.window_size, batch.allowed_lateness, node.clock)
+    return Replanning(replanner, batch.window_size, batch.allowed_lateness, node.clock)
 
 
 def node_settings(config: Config) -> NodeSettings:
@@ -191,17 +191,21 @@ def query_parts(
     cache = ResultCache(options.cache_bytes)
     registry.register(CacheCollector(cache))
     log = QueryLog(options.query_log_file, node.clock, metrics.log_lost) if options.query_log_file else None
-    usage, tracker = Usage(node.clock), tracker_of(config, node.clock) if config.planner.enabled else None
+    usage, replanner = Usage(node.clock), replanner_of(config, node, plan) if config.planner.enabled else None
+    if replanner is not None:
+        registry.register(PlannerCollector(replanner))
     tiers = _tiers(config, node, upstream is not None)
     watch = watch_of(config, node, *tiers, plan, registry) if config.planner.watch_share else None
-    heard = [usage.note, *(part.note for part in (tracker, watch) if part is not None)]
+    heard = [usage.note]
+    heard += [replanner.tracker.note] if replanner is not None else []
+    heard += [watch.note] if watch is not None else []
     return QueryParts(
         query_engine(config, node, *tiers, upstream, parts, cache, heard),
         SeriesQueries(node.index, node.head, metadata), upstream, registry, metrics, slots,
         node.why_not_ready, partial(_why_unhealthy, node), node.clock,
         options.timeout, options.max_points, options.max_samples, options.lookback_delta, VERSION,
         status=NodeStatus(node, _setup(config)), origins=Origins(options.cors_origin), query_log=log,
-        plan=plan, aggregation=partial(aggregation_from, config=config), usage=usage, tracker=tracker, watch=watch,
+        plan=plan, aggregation=partial(aggregation_from, config=config), usage=usage, replanner=replanner, watch=watch,
     )  # fmt: skip
 
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:  # commands that answer no queries start without the kernels
     from query.metrics import QueryMetrics
     from query.origins import Origins
     from query.query_log import QueryLog
+    from query.replanner import Replanner
     from query.series import SeriesQueries
     from query.slots import Slots
     from query.status import NodeStatus
     from query.tiers.labelled import LabelledUpstream
-    from query.tracker import Tracker
     from query.usage import Usage
     from query.watch import AccuracyWatch
 
@@ -61,7 +61,7 @@ class QueryParts:
     aggregation: Callable[[Mapping[str, Any]], Aggregation]
     """From an item as in the config's list. Raises BadExpression."""
     usage: Usage
-    tracker: Tracker | None
+    replanner: Replanner | None
     """None where planner.enabled is off."""
     watch: AccuracyWatch | None
     """None where planner.watch_share is 0."""

@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 from query.account import TIERS
 from query.answers import Answer, Forwarded
 from query.cache import ResultCache
+from query.replanner import Replanner
 
 CACHE_GAUGES: tuple[tuple[str, str, Callable[[ResultCache], float]], ...] = (
     ("asap_result_cache_bytes", "Memory that cached answers of range queries take.", lambda c: c.bytes),
@@ -19,6 +20,36 @@ CACHE_COUNTERS: tuple[tuple[str, str, Callable[[ResultCache], float]], ...] = (
     ("asap_result_cache_misses", "Steps looked up in it that had to be evaluated.", lambda c: c.misses),
     ("asap_result_cache_evictions", "Queries whose answers were let go to make room.", lambda c: c.evictions),
 )
+
+PLANNER_GAUGES: tuple[tuple[str, str, Callable[[Replanner], float]], ...] = (
+    ("asap_planner_seen", "Parts of queries that came lately, but not often enough to be planned for.",
+     lambda r: r.tracker.counts()[0]),
+    ("asap_planner_repeated", "Parts of queries that come again and again, and are planned for.",
+     lambda r: r.tracker.counts()[1]),
+    ("asap_planner_waiting", "Those of them that find no series here.", lambda r: r.waiting),
+    ("asap_planner_refused", "Those of them that nothing is kept for.",
+     lambda r: sum(len(one.demands) for one in r.made.refused)),
+    ("asap_planner_bytes", "What the plan's aggregations are estimated to take at their full retention.",
+     lambda r: sum(one.weight.cost.bytes for one in r.made.kept if one.weight)),
+    ("asap_planner_cpu_share", "Share of one core that they are estimated to take.",
+     lambda r: sum(one.weight.cost.cpu_share for one in r.made.kept if one.weight)),
+)  # fmt: skip
+PLANNER_COUNTERS: tuple[tuple[str, str, Callable[[Replanner], float]], ...] = (
+    ("asap_planner_plans", "Plans made of what queries ask for.", lambda r: r.plans),
+)
+
+
+class PlannerCollector(Collector):
+    """What the planner shows of itself, read when it is scraped."""
+
+    def __init__(self, replanner: Replanner) -> None:
+        self._replanner = replanner
+
+    def collect(self) -> Iterator[Metric]:
+        for name, meaning, read in PLANNER_GAUGES:
+            yield GaugeMetricFamily(name, meaning, value=read(self._replanner))
+        for name, meaning, read in PLANNER_COUNTERS:
+            yield CounterMetricFamily(name, meaning, value=read(self._replanner))
 
 
 class CacheCollector(Collector):

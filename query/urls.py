@@ -6,6 +6,7 @@ from drf_spectacular.views import SpectacularJSONAPIView
 from query.api import federation, language, lists, pages, rules, status, views
 from query.api.explaining import Explain
 from query.api.management import Aggregations, OneAggregation
+from query.api.planning import PlanMade
 
 urlpatterns = [
     path("api/v1/query", views.query),
@@ -29,6 +30,7 @@ urlpatterns = [
     path("api/v1/explain", Explain.as_view()),
     path("api/v1/aggregations", Aggregations.as_view()),
     path("api/v1/aggregations/<str:aggregation_id>", OneAggregation.as_view()),
+    path("api/v1/plan", PlanMade.as_view()),
     path("federate", federation.Federate.as_view()),
     path("-/healthy", pages.healthy),
     path("-/ready", pages.ready),

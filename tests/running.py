@@ -160,7 +160,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def asap_config(folder: Path, config: Mapping[str, Any]) -> tuple[str, Path]:
-    """Writes a config file for a test: data in `folder`, a free port, no own scrape, unless `config` says otherwise.
+    """Writes a config file for a test: data in `folder`, a free port, no own scrape, no planner that changes who
+    answers, unless `config` says otherwise.
 
     Returns the base URL and the file's path.
     """
@@ -169,6 +170,7 @@ def asap_config(folder: Path, config: Mapping[str, Any]) -> tuple[str, Path]:
         "data_dir": str(folder / "data"),
         "log": {"min_free_disk": 0},
         "ingest": {"self_scrape": False},
+        "planner": {"enabled": False},
         "query_engine": {"http_port": free_port()},
     }
     whole = _merged(base, config)

@@ -164,7 +164,7 @@ class QueryEngine(Section):
 
 class Planner(Section):
     enabled: bool = Field(
-        False,
+        True,
         description="Whether aggregations are planned from the queries that come; those of the config are always kept.",
     )
     interval: DurationMs = Field(

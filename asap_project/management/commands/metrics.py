@@ -29,10 +29,19 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     from asap_project.security.guard import SecurityMetrics
     from ingest.metrics import IngestMetrics
     from precompute.metrics import COUNTERS, GAUGES
-    from query.metrics import CACHE_COUNTERS, CACHE_GAUGES, QueryMetrics, WatchMetrics
+    from query.metrics import (
+        CACHE_COUNTERS,
+        CACHE_GAUGES,
+        PLANNER_COUNTERS,
+        PLANNER_GAUGES,
+        QueryMetrics,
+        WatchMetrics,
+    )
 
-    yield from ((name, "gauge", "", meaning) for name, meaning, _ in (*GAUGES, *CACHE_GAUGES))
-    yield from ((f"{name}_total", "counter", "", meaning) for name, meaning, _ in (*COUNTERS, *CACHE_COUNTERS))
+    gauges: tuple[tuple[str, str, object], ...] = (*GAUGES, *CACHE_GAUGES, *PLANNER_GAUGES)
+    counters: tuple[tuple[str, str, object], ...] = (*COUNTERS, *CACHE_COUNTERS, *PLANNER_COUNTERS)
+    yield from ((name, "gauge", "", meaning) for name, meaning, _ in gauges)
+    yield from ((f"{name}_total", "counter", "", meaning) for name, meaning, _ in counters)
     for declare in (IngestMetrics, QueryMetrics, WatchMetrics, SecurityMetrics):
         for metric in vars(declare(CollectorRegistry())).values():
             described = metric.describe()[0]
