@@ -72,14 +72,9 @@ class Replanner:
         pinned = [one.aggregation for one in self._in_force.kept if one.pinned]
         demands = [demand for demand in self.tracker.demands() if not _served(demand, pinned)]
         self._measured.only(4 * len(demands) + 64)
-        found = [demand for demand in demands if self._finds_series(demand)]
+        found = [demand for demand in demands if self._measured.series(demand.finest.normal.expr) != 0]
         self.waiting = len(demands) - len(found)
         return found
-
-    def _finds_series(self, demand: Demand) -> bool:
-        need = demand.finest
-        shape = self._measured.shape(need.normal.expr, need.lookback_ms)
-        return shape is None or isinstance(shape, str) or shape.series > 0
 
     def _put_in_force(self, wanted: Sequence[Aggregation], now_ms: int) -> bool:
         """Whether it is; if not, it is tried again at the next run."""

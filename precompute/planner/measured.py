@@ -32,17 +32,24 @@ class Measured:
         """anew: something to measure with, as of now."""
         self._anew = anew
         self._known: dict[tuple[Expr, int], _Remembered | str | None] = {}
+        self._series: dict[Expr, int | None] = {}
         self._last: tuple[tuple[Expr, int], Shape | str | None] | None = None
 
     def forget(self) -> None:
         """Measure again what is asked from now on."""
         self._known.clear()
+        self._series.clear()
         self._last = None
 
     def only(self, wanted: int) -> None:
         """Forget all where more than so many are remembered."""
-        if len(self._known) > wanted:
+        if max(len(self._known), len(self._series)) > wanted:
             self.forget()
+
+    def series(self, expr: Expr) -> int | None:
+        if expr not in self._series:
+            self._series[expr] = self._anew().series(expr)
+        return self._series[expr]
 
     def shape(self, expr: Expr, lookback_ms: int) -> Shape | str | None:
         key = (expr, lookback_ms)
