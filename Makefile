@@ -14,7 +14,7 @@ KERNELS  := $(VENV)/.compiled-kernels
 COMPILED := $(shell grep -rl --include='*.py' -E '@(kernel|inlined|intrinsic)\b' precompute ingest query)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check docs bench bench-promql bench-http bench-sketches differential corpus coverage accuracy clean
+.PHONY: help run demo test check docs bench bench-promql bench-http bench-sketches bench-plan differential corpus coverage accuracy clean
 
 help:
 	@echo "make run     start ASAP on 127.0.0.1:8088       (options: make run ARGS='--query-engine.http-port 9090')"
@@ -26,6 +26,7 @@ help:
 	@echo "make bench-promql  measure PromQL over raw samples beside the same two (SCALE=full: 289,000 series)"
 	@echo "make bench-http  measure small queries over HTTP beside Prometheus"
 	@echo "make bench-sketches  measure updates, merges and estimates of all accumulators beside other packages"
+	@echo "make bench-plan  measure what 200 aggregations over 100,000 series cost for each pane"
 	@echo "make differential  a hundred thousand random queries, answered alike by Prometheus (ARGS='--seed 7')"
 	@echo "make corpus  every expression of CORPUS_DIR's dashboards, answered alike by Prometheus (ARGS='--seed 7')"
 	@echo "make coverage  how much of CORPUS_DIR's dashboards a plan serves, into docs/planning.md"
@@ -67,6 +68,9 @@ bench-http: $(DEV) $(KERNELS)
 
 bench-sketches: $(DEV) $(KERNELS)
 	$(PY) -m tests.bench.sketches $(ARGS)
+
+bench-plan: $(DEV) $(KERNELS)
+	$(PY) -m tests.bench.plan $(ARGS)
 
 differential: $(DEV) $(KERNELS)
 	$(PY) -m tests.differential.run $(ARGS)

@@ -45,10 +45,15 @@ def _cell(name: str, text: str, width: int) -> str:
 def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
     last_s = one["last_used"]
     return (
-        one["id"], one["origin"] + (", pinned" if one["pinned"] and one["origin"] != "config" else ""), one["width"],
+        one["id"], _from(one), one["width"],
         one["retention"], f"{one['groups']:,}", f"{one['panes']:,}", size_text(one["bytes"]), f"{one['hits']:,}",
         "never" if last_s is None else f"{datetime.fromtimestamp(last_s, UTC):%Y-%m-%d %H:%M:%S} UTC",
     )  # fmt: skip
+
+
+def _from(one: Mapping[str, Any]) -> str:
+    pinned = ", pinned" if one["pinned"] and one["origin"] != "config" else ""
+    return one["origin"] + pinned + ("" if one["in_service"] else ", out of service")
 
 
 def _kept(one: Mapping[str, Any]) -> str:

@@ -31,8 +31,8 @@ def test_what_is_created_is_listed_with_all_that_it_defaults_to(client: Client, 
     made = created(client)
     assert made == {
         "id": made["id"], "expr": "up", "by": ["job", "zone"], "accumulators": ["sum", "count"], "width": "15s",
-        "reach": "5m", "lookback": "5m", "retention": "1d", "origin": "api", "pinned": True, "panes": 0, "groups": 0,
-        "bytes": 0, "hits": 0, "last_used": None, "queries": [],
+        "reach": "5m", "lookback": "5m", "retention": "1d", "origin": "api", "pinned": True, "in_service": True,
+        "panes": 0, "groups": 0, "bytes": 0, "hits": 0, "last_used": None, "queries": [],
     }  # fmt: skip
     assert data(get(client, PATH)) == [made]
     assert data(get(client, f"{PATH}/{made['id']}")) == made
