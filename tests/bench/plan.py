@@ -33,8 +33,8 @@ _GIB = 1 << 30
 
 INTRODUCTION = """# What is kept, measured
 
-Written by `make bench-plan` (`tests/bench/plan.py`); not edited by hand. A node in one process, its log on disk, panes of
-15 s: one scrape of all series, one tick, again and again, after a first tick that fills the history.
+Written by `make bench-plan` (`tests/bench/plan.py`); not edited by hand. A node in one process, its log on disk, panes
+of 15 s: one scrape of all series, one tick, again and again, after a first tick that fills the history.
 
 - {aggregations} aggregations over {series:,} series of {metrics} metrics, {joins} of them joins. All keep sums and
   counts, one in seven quantiles too. Most metrics have nine: the rates over 1 m, 2 m and 5 m, or the metric itself,
