@@ -98,4 +98,4 @@ def test_what_is_kept_can_be_asked_for(asap_process: Start) -> None:
             return int(only["panes"]) if only["bytes"] else 0
 
         poll_until(panes, 20, "panes of the last hour")
-        assert asap.post("/api/v1/aggregations", b"{}", content_type="application/json").status == 405
+        assert asap.post("/api/v1/aggregations", b"{}", content_type="application/json").status == 400
