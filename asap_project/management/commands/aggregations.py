@@ -53,7 +53,7 @@ def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _from(one: Mapping[str, Any]) -> str:
     pinned = ", pinned" if one["pinned"] and one["origin"] != "config" else ""
-    return one["origin"] + pinned + ("" if one["in_service"] else ", out of service")
+    return f"{one['origin']}{pinned}{'' if one['in_service'] else ', out of service'}"
 
 
 def _kept(one: Mapping[str, Any]) -> str:
