@@ -18,7 +18,7 @@ from precompute.in_force import PlanInForce
 from precompute.node import Node
 from precompute.panes import last_end
 from precompute.planner.cardinality import OnHead
-from precompute.planner.measured import Measured
+from precompute.planner.measured import Measured, Stopped
 from query.metrics import WatchMetrics
 from query.replanner import Replanner, ReplanOptions
 from query.tiers.head import HeadTier
@@ -29,6 +29,7 @@ from query.watch import AccuracyWatch, WatchOptions
 logger = logging.getLogger(__name__)
 
 _NICE = 10
+_LONGEST_MEASURE_MS = 5000
 
 
 def replanner_of(config: Config, node: Node, in_force: PlanInForce) -> Replanner:
@@ -36,7 +37,8 @@ def replanner_of(config: Config, node: Node, in_force: PlanInForce) -> Replanner
     source, engine, own = node.source(1), node.engine, config.planner
 
     def measure() -> OnHead:
-        return OnHead(source, last_end(engine.sealed_ms(), node.settings.window_ms), node.clock)
+        at_ms = last_end(engine.sealed_ms(), node.settings.window_ms)
+        return OnHead(source, at_ms, node.clock, _LONGEST_MEASURE_MS)
 
     counting = TrackerOptions(config.engine.minibatch.window_size, own.max_requirements, own.half_life)
     options = ReplanOptions(own.interval, own.retire_after)
@@ -79,8 +81,9 @@ class Replanning:
         self._thread.start()
 
     def stop(self) -> None:
-        """No more plans; waits for the one under way."""
+        """No more plans; waits for what is being measured."""
         self._stopped.set()
+        self._replanner.stop()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -90,6 +93,8 @@ class Replanning:
             close_old_connections()
             try:
                 self._replanner.run()
+            except Stopped:
+                break
             except Exception:  # whatever it is, the plan in force stays, and the node goes on
                 logger.exception("planning failed; it is tried again at the next tick")
         connection.close()

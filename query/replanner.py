@@ -52,8 +52,12 @@ class Replanner:
         self._changes, self._whole_ms = 0, clock.now_ms()
         self._unwanted_ms: dict[str, int] = {}
 
+    def stop(self) -> None:
+        """Make a plan under way end soon, with Stopped, and change nothing."""
+        self._measured.stop()
+
     def run(self) -> None:
-        """Plan if there is a reason to."""
+        """Plan if there is a reason to. Raises Stopped after `stop`."""
         changes, now_ms = self.tracker.changes, self._clock.now_ms()
         whole = now_ms - self._whole_ms >= self._options.interval_ms
         if not whole and changes == self._changes:
@@ -62,8 +66,7 @@ class Replanner:
             self._measured.forget()
             self._whole_ms = now_ms
         made = plan(self._open_demands(), self._settings, self._measured)
-        if self._put_in_force(made.aggregations, now_ms):
-            self._changes = changes
+        self._changes = changes if self._put_in_force(made.aggregations, now_ms) else -1
         self._tell(made)
         self.made, self.plans = made, self.plans + 1
 

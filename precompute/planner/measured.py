@@ -25,15 +25,23 @@ class _Remembered:
         return self.known[labels, without]
 
 
+class Stopped(Exception):
+    """Nothing is measured any more; what was being planned is not to be put in force."""
+
+
 class Measured:
-    """Asks another cardinality, of which it holds the rows of one expression at a time."""
+    """Asks another cardinality, of which it holds the rows of one expression at a time. Raises Stopped after `stop`."""
 
     def __init__(self, anew: Callable[[], Cardinality]) -> None:
         """anew: something to measure with, as of now."""
-        self._anew = anew
+        self._anew, self._stopped = anew, False
         self._known: dict[tuple[Expr, int], _Remembered | str | None] = {}
         self._series: dict[Expr, int | None] = {}
         self._last: tuple[tuple[Expr, int], Shape | str | None] | None = None
+
+    def stop(self) -> None:
+        """Measure nothing more; any thread may call it."""
+        self._stopped = True
 
     def forget(self) -> None:
         """Measure again what is asked from now on."""
@@ -48,7 +56,7 @@ class Measured:
 
     def series(self, expr: Expr) -> int | None:
         if expr not in self._series:
-            self._series[expr] = self._anew().series(expr)
+            self._series[expr] = self._source().series(expr)
         return self._series[expr]
 
     def shape(self, expr: Expr, lookback_ms: int) -> Shape | str | None:
@@ -65,5 +73,10 @@ class Measured:
 
     def _measured(self, key: tuple[Expr, int]) -> Shape | str | None:
         if self._last is None or self._last[0] != key:
-            self._last = key, self._anew().shape(*key)
+            self._last = key, self._source().shape(*key)
         return self._last[1]
+
+    def _source(self) -> Cardinality:
+        if self._stopped:
+            raise Stopped
+        return self._anew()

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from precompute.planner.measured import Stopped
 from precompute.stores.base import StoreError
 from query.replanner import Replanner
 from tests.precompute.made_node import HOUR_MS, START_MS, WIDTH_MS, Core, aggregation, series
@@ -154,6 +155,15 @@ def test_a_flood_of_other_queries_pushes_out_nothing_that_is_repeated(tmp_path: 
     assert node.tracker.counts() == (20, 1)
     node.replanner.run()
     assert len(node.planned) == 1
+
+
+def test_a_plan_that_is_stopped_changes_nothing(tmp_path: Path) -> None:
+    node = filled(tmp_path)
+    ask(node, QUERY, 3)
+    node.replanner.stop()
+    with pytest.raises(Stopped):
+        node.replanner.run()
+    assert not node.planned and node.replanner.plans == 0
 
 
 def test_a_plan_that_cannot_be_written_down_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
