@@ -183,4 +183,4 @@ def test_with_a_planner_at_work_every_answer_is_within_its_bound(tmp_path: Path,
     story = Story(tmp_path, random)
     for _ in range(60):
         random.choices((story.happen, story.load), (5, 3))[0]()
-    assert story.asked > 60 and story.summaries > story.asked / 8 and len(story.plans) > 1
+    assert story.asked > 60 and story.summaries > story.asked / 8 and any(story.plans)
