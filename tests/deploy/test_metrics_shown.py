@@ -42,6 +42,7 @@ FIRES = {
     "AsapQueriesSlow": ('asap_query_seconds_bucket{endpoint="query",le="10"}', "0+9x60"),
     "AsapLoginsRefused": ('asap_http_requests_refused_total{reason="unauthorized"}', "0+60x60"),
     "AsapQueryLogLosesLines": ("asap_query_log_lines_lost_total", "0+1x60"),
+    "AsapOutsideBound": ("asap_watch_outside_total", "0+1x60"),
 }
 """For each alert the series, and its values at each minute, that make it fire."""
 
