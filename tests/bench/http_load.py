@@ -1,8 +1,8 @@
 """The load of `make bench-http`: a process of its own that asks one request over several connections, kept alive.
 
-It knows just enough of HTTP/1.1 to see where an answer ends, so that it costs little beside the server. Told on stdin,
-one JSON line: host, port, request (its bytes as latin-1), connections, warm_s, measured_s. It says `warm` after
-warming, waits for a line, measures, and says in one JSON line what it saw.
+It knows just enough of HTTP/1.1 to see where an answer ends, so that it costs little beside the server. It is told on
+stdin, in one JSON line: host, port, request (its bytes as latin-1), connections, warm_s, measured_s. It says `warm`
+after warming, waits for a line, measures, and says in one JSON line what it saw.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""What Grafana's Prometheus data source asks, in its order; read in pkg/promlib and packages/grafana-prometheus.
+"""What Grafana's Prometheus data source asks, in its order.
+
+From its sources: pkg/promlib and packages/grafana-prometheus.
 
 Queries and health checks go out from Grafana's backend as POST of a form, times as plain decimals, without an exponent.
 Whatever its browser side asks (names, values, series, rules) passes through the backend too, which sends POST with the
@@ -75,19 +77,19 @@ def opened(now_ms: int) -> list[Request]:
 def browsed(now_ms: int, selector: str, label: str) -> list[Request]:
     """The metric browser, the query builder and the variables of a dashboard, about one selector."""
     window, chosen = _window(now_ms), ("match[]", selector)
+    counted = [("query", f"count({selector})"), ("time", seconds(now_ms))]
+    has_label = ("match[]", f'{{{label}!=""}}')
     return [
         Request("labels of a metric", "url", "/api/v1/labels", [("limit", MOST), *window, chosen]),
         Request("labels of a metric, form", "form", "/api/v1/labels", [("limit", MOST), *window, chosen]),
         Request("label_values(metric, label)", "url", f"/api/v1/label/{label}/values", [chosen, *window]),
         Request("label_values(label)", "url", f"/api/v1/label/{label}/values", [("limit", MOST), *window]),
         Request("label_values(no such label)", "url", "/api/v1/label/no_such_label/values", window),
-        Request("metric names beside a label", "url", "/api/v1/label/__name__/values",
-                [*window, ("match[]", f'{{{label}!=""}}')]),
+        Request("metric names beside a label", "url", "/api/v1/label/__name__/values", [*window, has_label]),
         Request("series", "url", "/api/v1/series", [*window, chosen, ("limit", MOST)]),
         Request("series, form", "form", "/api/v1/series", [*window, chosen, ("match[]", "up")]),
         Request("series of nothing", "url", "/api/v1/series", [*window, ("match[]", "no_such_metric")]),
-        Request("query_result(…)", "url", "/api/v1/query",
-                [("query", f"count({selector})"), ("time", seconds(now_ms))]),
+        Request("query_result(…)", "url", "/api/v1/query", counted),
     ]  # fmt: skip
 
 

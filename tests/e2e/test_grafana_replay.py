@@ -49,7 +49,7 @@ REFUSED = (
     "",
 )
 GET_ONLY = (
-    "label/job/values", "metadata", "rules", "alerts", "targets", "status/buildinfo", "status/config", "status/flags",
+    "label/job/values", "metadata", "rules", "alerts", "status/buildinfo", "status/config", "status/flags",
     "status/runtimeinfo", "status/tsdb",
 )  # fmt: skip
 
@@ -96,7 +96,7 @@ def _series() -> list[tuple[Any, Any]]:
 
 def body(answer: Answer) -> Any:
     """The answer's JSON, an instant vector in order of its labels: Prometheus gives it in any."""
-    parsed = answer.json()
+    parsed = answer.json() if answer.body else {}
     data = parsed.get("data")
     if isinstance(data, dict) and data.get("resultType") == "vector":
         data["result"].sort(key=lambda row: sorted(row["metric"].items()))
@@ -106,12 +106,12 @@ def body(answer: Answer) -> Any:
 def assert_same(both: Pair, request: Request) -> None:
     ours, theirs = (request.asked(side) for side in (both.asap, both.prometheus))
     assert ours.status == theirs.status, f"{request}: {ours.body[:300]!r} here, {theirs.body[:300]!r} there"
-    assert content_type(ours) == content_type(theirs) == "application/json"
+    assert content_type(ours) == content_type(theirs) == ("application/json" if theirs.body else "")
     assert body(ours) == body(theirs), str(request)
 
 
 def content_type(answer: Answer) -> str:
-    return {name.lower(): text for name, text in answer.headers.items()}["content-type"]
+    return {name.lower(): text for name, text in answer.headers.items()}.get("content-type", "")
 
 
 def test_save_and_test(both: Pair) -> None:
@@ -131,7 +131,7 @@ def test_a_data_source_is_opened(both: Pair, now_ms: int) -> None:
 @pytest.mark.parametrize(
     ("selector", "label"),
     [("http_requests_total", "code"), ('{job="shop",code=~".+"}', "instance"), ("temperature", "note")],
-)  # fmt: skip
+)
 def test_names_and_values_are_browsed(both: Pair, now_ms: int, selector: str, label: str) -> None:
     for request in browsed(now_ms, selector, label):
         assert_same(both, request)
