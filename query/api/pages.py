@@ -23,6 +23,8 @@ the summaries. This is its HTTP API; it is Prometheus' own.</p>
 <code>X-ASAP-Tier</code> says who answered, <code>X-ASAP-Bound</code> how exactly</li>
 <li>Look around: <a href="/api/v1/labels">labels</a>,
 <a href="/api/v1/label/__name__/values">metric names</a>, <a href="/api/v1/metadata">metadata</a></li>
+<li>Ask why: <a href="/api/v1/explain?query=up"><code>/api/v1/explain?query=up</code></a></li>
+<li>What is kept: <a href="/api/v1/aggregations">aggregations</a>, and why: <a href="/api/v1/plan">the plan</a></li>
 <li>Grafana: add a data source of type Prometheus with this address</li>
 <li>How it does: <a href="/-/healthy">healthy</a>, <a href="/-/ready">ready</a>, <a href="/metrics">metrics</a></li>
 </ul>
