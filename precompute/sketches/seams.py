@@ -110,7 +110,7 @@ def _over_window(what: int) -> Callable[[State, Parameter], F64]:
             raise ValueError("the parameter of rate, increase and delta is a window: (until_ms, range_ms)")
         ends, ranges = np.broadcast_to(window, (len(state["n"]), 2)).T.astype(np.int64)
         found = np.asarray(extrapolate(*_planes(state), what, ends, ranges))
-        # what was added may have overflowed where PromQL, which takes the first sample off before, does not
+        # infinite by a sample that was, or by overflow, where PromQL, which takes the first sample off before, has none
         return found if what == DELTA else np.where(np.isfinite(state["added"]), found, np.nan)
 
     return estimate
