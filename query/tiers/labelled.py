@@ -62,9 +62,9 @@ class LabelledUpstream:
         """
         left_ms = self._countdown(timeout_ms)
         external = self._lookup.labels(headers, timeout_ms)
-        expr = self._parsed(parameters["query"], external) if external else None
-        if expr is None:
+        if not external:
             return self._upstream.query(path, parameters, headers, left_ms())
+        expr = self._parsed(parameters["query"], external)
         there = {**parameters, "query": query_text(external.expr(expr))}
         answer = self._upstream.query(path, there, headers, left_ms())
         if not isinstance(expr, Range) or answer.status != 200:
@@ -92,14 +92,13 @@ class LabelledUpstream:
             return answer
         return self._changed(asked.path, answer, lambda body: _list(body, lambda data: sorted({*data, value})))
 
-    def _parsed(self, text: str, external: ExternalLabels) -> Expr | None:
-        """What a text says; None where it is not understood here but does not speak of these labels."""
+    def _parsed(self, text: str, external: ExternalLabels) -> Expr:
+        """What a text says. Raises Unsupported where it is not understood here: its answer would lack the labels."""
         try:
             return parse(text, self._max_depth)
         except Unsupported as missing:
-            if named := [name for name in external if name in text]:
-                raise Unsupported(f"{missing.feature}, beside the upstream's external label {named[0]},") from None
-            return None
+            labels = ", ".join(external)
+            raise Unsupported(f"{missing.feature}, asked of an upstream with external labels ({labels}),") from None
 
     def _there(self, asked: _Asked) -> Parameters:
         """A list's parameters, with selectors that select there what they select here."""
@@ -111,8 +110,7 @@ class LabelledUpstream:
         return {**asked.parameters, **changed}
 
     def _query_there(self, text: str, external: ExternalLabels) -> str:
-        expr = self._parsed(text, external)
-        return text if expr is None else query_text(external.expr(expr))
+        return query_text(external.expr(self._parsed(text, external)))
 
     def _lacking(self, asked: _Asked) -> bool:
         """Whether a series that is asked about lacks the label whose values are asked for."""
