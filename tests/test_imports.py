@@ -18,7 +18,11 @@ MAY_IMPORT = {
 
 FRAMEWORKS = {"django", "rest_framework", "celery", "kombu", "redis", "confluent_kafka", "granian"}
 
-ADAPTERS = {"precompute/stores/database.py", "precompute/stores/definitions.py"}
+ADAPTERS = {
+    "precompute/cluster/server.py",
+    "precompute/stores/database.py",
+    "precompute/stores/definitions.py",
+}
 """Modules that hide a framework from everything above them; one per framework and purpose."""
 
 BORDER_FILES = {"views.py", "urls.py", "tasks.py", "models.py", "apps.py"}

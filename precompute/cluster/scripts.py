@@ -1,0 +1,202 @@
+"""What changes a shard, as Lua scripts: each is one step of the protocol (docs/cluster.md), done as a whole.
+
+    {s}m       hash: holder until rev floor final base alive · last bytes cut read · seg sbytes · w:<writer> = "seq ms"
+    {s}log     stream, the sample log: `b` an entry of samples; or `h`, `a`, `u` a hole: metric, after, until
+    {s}segs    hash: segment -> "<id of its first entry> <bytes written before it>"
+    {s}holes   sorted set by until: "<after> <until> <metric>"
+    {s}aggs    set: aggregations that have panes here
+    {s}i:<a>   hash: pane end -> "<seen> <flags>"          {s}p:<a>   hash: pane end -> blob
+    {s}told    stream, bounded: what was committed, stored and dropped, for whoever keeps a copy
+
+Times are milliseconds. ARGV[1] is always the time to judge by; empty for the server's own, which is what all roles use.
+"""
+
+from precompute.cluster.server import Script
+
+_NOW = """
+local function now_ms()
+  if ARGV[1] ~= '' then return tonumber(ARGV[1]) end
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+local function whole(n) return string.format('%.0f', n) end
+local function entry_id()
+  if ARGV[1] ~= '' then return ARGV[1] .. '-*' end
+  return '*'
+end
+"""
+
+_HELD = """
+local function is_mine(m)  -- m: holder, until, rev
+  return m[1] == ARGV[2] and m[3] == ARGV[3] and tonumber(m[2]) >= now
+end
+"""
+
+CREATE = Script(
+    _NOW
+    + """
+-- KEYS m   ARGV now acceptance complete -> 1 if it was made
+if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+local now = now_ms()
+local floor = whole(now - tonumber(ARGV[2]))
+local base = '0'
+if ARGV[3] ~= '1' then base = whole(now) end
+redis.call('HSET', KEYS[1], 'holder', '', 'until', '0', 'rev', '', 'floor', floor, 'final', floor, 'base', base,
+  'alive', whole(now), 'last', '0-0', 'bytes', '0', 'cut', '0', 'read', '0', 'seg', '0', 'sbytes', '0')
+return 1
+"""
+)
+"""A shard without metadata is a new one: nothing is claimed for the time before, unless `complete`."""
+
+APPEND = Script(
+    _NOW
+    + """
+-- KEYS m log segs holes
+-- ARGV now writer seq seg after until · future segment_ms lateness max_bytes max_backlog · samples · hole_metric
+--   samples: an entry, its times in (after, until]; empty: none
+--   hole_metric: '-' none; else '=metric', a hole (after, until]
+local now = now_ms()
+local m = redis.call('HMGET', KEYS[1], 'floor', 'alive', 'bytes', 'cut', 'read', 'seg', 'w:' .. ARGV[2])
+if not m[1] then return {'missing'} end
+local samples, hole = ARGV[12], ARGV[13]
+local seq, size = tonumber(ARGV[3]), #samples
+if samples ~= '' then
+  local last = tonumber(string.match(m[7] or '0', '^%d+'))
+  if seq <= last then return {'dup'} end
+  local seg = math.max(tonumber(m[6]), math.floor(now / tonumber(ARGV[8])))
+  if seq ~= last + 1 or tonumber(ARGV[4]) ~= seg then return {'restart', whole(seg)} end
+  if tonumber(ARGV[5]) < tonumber(m[1]) then return {'old', m[1]} end
+  if tonumber(ARGV[6]) > now + tonumber(ARGV[7]) then return {'future', whole(now + tonumber(ARGV[7]))} end
+end
+local bytes = tonumber(m[3])
+if bytes - tonumber(m[4]) + size > tonumber(ARGV[10]) then return {'full', 'log.max_bytes'} end
+if bytes - tonumber(m[5]) + size > tonumber(ARGV[11]) then return {'full', 'log.max_backlog'} end
+local function add_hole(after, until_ms, metric)
+  redis.call('ZADD', KEYS[4], until_ms, after .. ' ' .. until_ms .. ' ' .. metric)
+  return redis.call('XADD', KEYS[2], entry_id(), 'h', metric, 'a', after, 'u', until_ms)
+end
+local alive, last_id = tonumber(m[2]), false
+if now - alive > tonumber(ARGV[9]) then last_id = add_hole(whole(alive), whole(now), '') end
+if hole ~= '-' then last_id = add_hole(ARGV[5], ARGV[6], string.sub(hole, 2)) end
+if samples ~= '' then
+  last_id = redis.call('XADD', KEYS[2], entry_id(), 'b', samples)
+  redis.call('HSETNX', KEYS[3], ARGV[4], last_id .. ' ' .. whole(bytes))
+  redis.call('HSET', KEYS[1], 'w:' .. ARGV[2], whole(seq) .. ' ' .. whole(now),
+    'bytes', whole(bytes + size), 'seg', ARGV[4])
+end
+if last_id then redis.call('HSET', KEYS[1], 'last', last_id) end
+redis.call('HSET', KEYS[1], 'alive', whole(math.max(alive, now)))
+return {'ok', last_id or ''}
+"""
+)
+"""Samples, a hole, or with neither a heartbeat. A silence longer than the lateness leaves a hole of its own."""
+
+BEGIN = Script(
+    _NOW
+    + """
+-- KEYS m   ARGV now holder rev new_rev lease · acceptance own_now trusted
+local now = now_ms()
+local m = redis.call('HMGET', KEYS[1], 'holder', 'until', 'rev', 'floor')
+if not m[4] then return {'missing'} end
+if m[1] ~= '' and m[1] ~= ARGV[2] and tonumber(m[2]) >= now then return {'taken', m[1]} end
+local rev, floor = ARGV[3], tonumber(m[4])
+if m[1] ~= ARGV[2] or m[3] ~= rev or rev == '' then rev = ARGV[4] end
+local own = tonumber(ARGV[7])
+if ARGV[8] == '1' and math.abs(own - now) <= 5000 then
+  floor = math.max(floor, math.min(now, own) - tonumber(ARGV[6]))
+end
+redis.call('HSET', KEYS[1], 'holder', ARGV[2], 'until', whole(now + tonumber(ARGV[5])), 'rev', rev,
+  'floor', whole(floor))
+return {'ok', rev}
+"""
+)
+"""Take or renew the lease, and raise the floor. A new rev in the answer: another held it, or it was never warm."""
+
+COMMIT = Script(
+    _NOW
+    + """
+-- KEYS m told aggs i p   ARGV now holder rev new_rev lease · aggregation seen · (end flags blob)…
+local now = now_ms()
+local m = redis.call('HMGET', KEYS[1], 'holder', 'until', 'rev', 'sbytes')
+if m[3] == ARGV[4] then return 'done' end
+"""
+    + _HELD
+    + """
+if not is_mine(m) then return 'lost' end
+local sbytes, ends, flags = tonumber(m[4]), {}, {}
+for at = 8, #ARGV, 3 do
+  sbytes = sbytes - redis.call('HSTRLEN', KEYS[5], ARGV[at]) + #ARGV[at + 2]
+  redis.call('HSET', KEYS[5], ARGV[at], ARGV[at + 2])
+  redis.call('HSET', KEYS[4], ARGV[at], ARGV[7] .. ' ' .. ARGV[at + 1])
+  ends[#ends + 1], flags[#flags + 1] = ARGV[at], ARGV[at + 1]
+end
+redis.call('SADD', KEYS[3], ARGV[6])
+redis.call('HSET', KEYS[1], 'rev', ARGV[4], 'until', whole(now + tonumber(ARGV[5])), 'sbytes', whole(sbytes))
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', '20000', '*', 'o', 'commit', 'a', ARGV[6], 's', ARGV[7],
+  'e', table.concat(ends, ' '), 'f', table.concat(flags, ' '))
+return 'ok'
+"""
+)
+"""Panes of one aggregation, each in place of what was there."""
+
+END = Script(
+    _NOW
+    + """
+-- KEYS m log segs holes   ARGV now holder rev · clean_to keep future read segment_ms release holes_before
+local now = now_ms()
+local m = redis.call('HMGET', KEYS[1], 'holder', 'until', 'rev', 'floor', 'final', 'base', 'cut')
+"""
+    + _HELD
+    + """
+if not is_mine(m) then return {'lost'} end
+local final, base, cut = tonumber(m[5]), tonumber(m[6]), tonumber(m[7])
+if ARGV[4] ~= '' then
+  if tonumber(ARGV[4]) > tonumber(m[4]) then return {'lost'} end
+  final = math.max(final, tonumber(ARGV[4]))
+end
+local latest = final - tonumber(ARGV[5]) - tonumber(ARGV[6])
+local segs, first, first_ms = redis.call('HGETALL', KEYS[3]), '', -1
+for at = 1, #segs, 2 do
+  local ms = tonumber(string.match(segs[at + 1], '^%d+'))
+  if ms <= latest and ms > first_ms then first, first_ms = segs[at + 1], ms end
+end
+if first_ms >= 0 then
+  local id, before = string.match(first, '^(%S+) (%d+)$')
+  if tonumber(before) > cut then
+    redis.call('XTRIM', KEYS[2], 'MINID', id)
+    base, cut = math.max(base, first_ms + tonumber(ARGV[6])), tonumber(before)
+    for at = 1, #segs, 2 do
+      if tonumber(string.match(segs[at + 1], '^%d+')) < first_ms then redis.call('HDEL', KEYS[3], segs[at]) end
+    end
+    local all = redis.call('HGETALL', KEYS[1])
+    for at = 1, #all, 2 do
+      local heard = string.sub(all[at], 1, 2) == 'w:' and tonumber(string.match(all[at + 1], '%d+$'))
+      if heard and heard < first_ms then redis.call('HDEL', KEYS[1], all[at]) end
+    end
+  end
+end
+if ARGV[10] ~= '' then redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', ARGV[10]) end
+redis.call('HSET', KEYS[1], 'final', whole(final), 'base', whole(base), 'cut', whole(cut), 'read', ARGV[7])
+if ARGV[9] == '1' then redis.call('HSET', KEYS[1], 'holder', '', 'until', '0') end
+return {'ok', whole(final), whole(base)}
+"""
+)
+"""Note how far all is final and read, trim the log by whole segments, and give the lease back if asked to."""
+
+FORGET = Script(
+    """
+-- KEYS m told aggs i p   ARGV aggregation operation end…   operation: stored or dropped
+local freed = 0
+for at = 3, #ARGV do
+  freed = freed + redis.call('HSTRLEN', KEYS[5], ARGV[at])
+  redis.call('HDEL', KEYS[5], ARGV[at])
+  redis.call('HDEL', KEYS[4], ARGV[at])
+end
+if redis.call('EXISTS', KEYS[4]) == 0 then redis.call('SREM', KEYS[3], ARGV[1]) end
+if freed > 0 then redis.call('HINCRBY', KEYS[1], 'sbytes', -freed) end
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', '20000', '*', 'o', ARGV[2], 'a', ARGV[1],
+  'e', table.concat(ARGV, ' ', 3))
+return freed
+"""
+)
+"""Panes that the long-term store has, or that are not kept any more, leave Redis."""

@@ -1,0 +1,335 @@
+"""One shard as it stands in Redis: the steps of the protocol (docs/cluster.md) as methods.
+
+Ids of log entries are integers here, `milliseconds << 21 | number within the millisecond`, which grow as Redis' do.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from precompute.cluster.scripts import APPEND, BEGIN, COMMIT, CREATE, END, FORGET
+from precompute.cluster.server import Argument, Call, Server
+from precompute.errors import LogDamaged
+from precompute.log.base import Hole
+from precompute.samples import I64, U8
+
+_NUMBER_BITS = 21
+_INDEX_PANES_AT_ONCE = 500
+
+
+def entry_number(stream_id: bytes | str) -> int:
+    """A stream's id, `ms-number`, as one integer."""
+    text = stream_id.decode() if isinstance(stream_id, bytes) else stream_id
+    ms, _, number = text.partition("-")
+    if int(number or 0) >= 1 << _NUMBER_BITS:
+        raise LogDamaged(f"the log has an entry {text}: the clock of Redis went back too far to number more")
+    return int(ms) << _NUMBER_BITS | int(number or 0)
+
+
+def stream_id(entry: int) -> str:
+    """The id of `entry_number`; that of 0 is before every entry."""
+    return f"{entry >> _NUMBER_BITS}-{entry & ((1 << _NUMBER_BITS) - 1)}"
+
+
+def entry_ms(entry: int) -> int:
+    """When the entry was appended, by the clock of its server."""
+    return entry >> _NUMBER_BITS
+
+
+@dataclass(frozen=True)
+class ShardLimits:
+    """What the steps judge by. Bytes are one shard's share."""
+
+    acceptance_ms: int
+    future_ms: int
+    lateness_ms: int
+    kept_ms: int
+    """R: how far before `final` samples are kept."""
+    segment_ms: int
+    lease_ms: int
+    log_max_bytes: int
+    max_backlog_bytes: int
+
+
+@dataclass(frozen=True)
+class ShardState:
+    """What the shard's metadata says."""
+
+    holder: str
+    until_ms: int
+    rev: str
+    floor_ms: int
+    final_ms: int
+    base_ms: int
+    alive_ms: int
+    last: int
+    """The newest log entry; 0 without any."""
+    bytes: int
+    """Ever appended."""
+    cut: int
+    """Of these, trimmed."""
+    read: int
+    """Of these, read by a tick that ended."""
+    summary_bytes: int
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A log entry's bytes (entries.py), numbered `seq` by its writer within `segment`; times in (after, until]."""
+
+    writer: str
+    seq: int
+    segment: int
+    after_ms: int
+    until_ms: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Appended:
+    """What became of an append.
+
+    ok       it is in the log, as `entry` (0 for a heartbeat that wrote nothing)
+    dup      it was there before
+    restart  begin anew: another nonce, seq 1, no series defined, in segment `number`
+    old      a sample is at or before the floor, `number`
+    future   a sample is after `number`, too far ahead
+    full     `why` is reached; nothing was written, and alive stays
+    missing  the shard has no metadata (any more)
+    """
+
+    outcome: Literal["ok", "dup", "restart", "old", "future", "full", "missing"]
+    entry: int = 0
+    number: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class PaneBlob:
+    """One pane's summary as it is committed."""
+
+    end_ms: int
+    flags: int
+    blob: bytes
+
+
+@dataclass(frozen=True)
+class Told:
+    """A change of what the shard keeps: panes committed, stored in the long-term store, or dropped."""
+
+    number: int
+    """Of the notice; grows."""
+    operation: Literal["commit", "stored", "dropped"]
+    aggregation_id: str
+    ends_ms: I64
+    seen: int
+    flags: U8
+
+
+class Shard:
+    """See the module's text. Any thread may call it; every method raises ServerDown, those that write ServerFull."""
+
+    def __init__(
+        self, server: Server, number: int, limits: ShardLimits, now_ms: Callable[[], int] | None = None
+    ) -> None:
+        """now_ms: the time to judge by, for tests that move it; None: the server's own."""
+        self.server, self.number, self.limits = server, number, limits
+        self._now_ms = now_ms
+        names = ("m", "log", "segs", "holes", "aggs", "told")
+        self._m, self.log_key, self._segs, self._holes, self._aggs, self.told_key = (f"{{{number}}}{n}" for n in names)
+
+    def _now(self) -> str:
+        return "" if self._now_ms is None else str(self._now_ms())
+
+    # -- all roles
+
+    def create(self, complete: bool) -> bool:
+        """Make the shard's metadata unless it is there. complete: a first install without an upstream, where nothing
+        exists that the log does not have."""
+        arguments = (self._now(), self.limits.acceptance_ms, int(complete))
+        return bool(self.server.run(Call(CREATE, (self._m,), arguments)))
+
+    def state(self) -> ShardState | None:
+        """None where the shard has no metadata."""
+        return parse_state(self.server.ask(*self.ask_state()))
+
+    def ask_state(self) -> tuple[str, ...]:
+        """The command whose reply `parse_state` reads, to be sent with others."""
+        return ("HMGET", self._m, *_STATE)
+
+    def holes(self) -> tuple[Hole, ...]:
+        """Where samples are known to be missing, by their ends."""
+        return parse_holes(self.server.ask(*self.ask_holes()))
+
+    def ask_holes(self) -> tuple[str | int, ...]:
+        """The command whose reply `parse_holes` reads."""
+        return ("ZRANGE", self._holes, 0, -1)
+
+    # -- the ingest role
+
+    def append_call(self, samples: Samples) -> Call:
+        """To append samples: a call whose reply `appended` reads, to be sent with others'."""
+        span = (samples.after_ms, samples.until_ms)
+        return self._append_call(samples.writer, samples.seq, samples.segment, span, samples.data, "-")
+
+    def hole_call(self, hole: Hole) -> Call:
+        """To note a hole."""
+        return self._append_call("", 0, 0, (hole.after_ms, hole.until_ms), b"", f"={hole.metric}")
+
+    def beat_call(self) -> Call:
+        """To say that somebody listens for samples of this shard."""
+        return self._append_call("", 0, 0, (0, 0), b"", "-")
+
+    def _append_call(
+        self, writer: str, seq: int, segment: int, span: tuple[int, int], data: bytes, hole: str
+    ) -> Call:  # fmt: skip
+        own = self.limits
+        keys = (self._m, self.log_key, self._segs, self._holes)
+        bounds = (own.future_ms, own.segment_ms, own.lateness_ms, own.log_max_bytes, own.max_backlog_bytes)
+        return Call(APPEND, keys, (self._now(), writer, seq, segment, *span, *bounds, data, hole))
+
+    # -- readers of the log
+
+    def read(self, after: int, count: int) -> list[tuple[int, dict[bytes, bytes]]]:
+        """Up to `count` log entries behind `after`: number and fields (entries.py)."""
+        found = self.server.ask("XRANGE", self.log_key, f"({stream_id(after)}", "+", "COUNT", count)
+        return parse_entries(found)
+
+    def oldest_ms(self) -> int | None:
+        """When the oldest entry was appended; None without any."""
+        found = parse_entries(self.server.ask("XRANGE", self.log_key, "-", "+", "COUNT", 1))
+        return entry_ms(found[0][0]) if found else None
+
+    # -- the worker
+
+    def begin(self, holder: str, rev: str, new_rev: str, own_now_ms: int, trusted: bool) -> tuple[str | None, str]:
+        """Take or renew the lease, and raise the floor: (rev, ""), or (None, who holds it).
+
+        rev: of the last step that succeeded; "" while nothing is warm. Where the answer is `new_rev`, nothing that is
+        known of the shard counts any more. Raises LogDamaged where it has no metadata.
+        """
+        own = self.limits
+        bounds = (own.lease_ms, own.acceptance_ms, own_now_ms, int(trusted))
+        reply = self.server.run(Call(BEGIN, (self._m,), (self._now(), holder, rev, new_rev, *bounds)))
+        if reply[0] == b"missing":
+            raise LogDamaged(f"shard {self.number} has no metadata in {self.server.name}")
+        return (reply[1].decode(), "") if reply[0] == b"ok" else (None, reply[1].decode())
+
+    def commit(
+        self, holder: str, rev: str, new_rev: str, aggregation_id: str, seen: int, panes: Sequence[PaneBlob]
+    ) -> bool:
+        """Put these panes in place of what was there; false where the shard is not ours any more. May be repeated."""
+        i, p = self._panes(aggregation_id)
+        flat: list[int | bytes] = [part for pane in panes for part in (pane.end_ms, pane.flags, pane.blob)]
+        arguments = (self._now(), holder, rev, new_rev, self.limits.lease_ms, aggregation_id, seen, *flat)
+        reply = self.server.run(Call(COMMIT, (self._m, self.told_key, self._aggs, i, p), arguments))
+        return bool(reply != b"lost")
+
+    def end(
+        self, holder: str, rev: str, clean_to_ms: int | None, read: int, release: bool, holes_before_ms: int | None
+    ) -> tuple[int, int] | None:
+        """After a tick: (final, base), or None where the shard is not ours any more.
+
+        clean_to_ms: the floor as it was when the tick began, if every pane up to it is clean. read: bytes ever
+        appended, as far as they were read. release: give the lease back. holes_before_ms: holes that end by then
+        are forgotten.
+        """
+        own = self.limits
+        bounds: list[Argument] = [own.kept_ms, own.future_ms, read, own.segment_ms, int(release)]
+        bounds.append(_or_empty(holes_before_ms))
+        arguments: list[Argument] = [self._now(), holder, rev, _or_empty(clean_to_ms), *bounds]
+        reply = self.server.run(Call(END, (self._m, self.log_key, self._segs, self._holes), arguments))
+        return (int(reply[1]), int(reply[2])) if reply[0] == b"ok" else None
+
+    # -- what is kept
+
+    def forget(self, aggregation_id: str, operation: Literal["stored", "dropped"], ends_ms: I64) -> None:
+        """These panes leave Redis: the long-term store has them, or nobody wants them any more."""
+        i, p = self._panes(aggregation_id)
+        ends = [int(end) for end in ends_ms]
+        for at in range(0, len(ends), _INDEX_PANES_AT_ONCE):
+            arguments = (aggregation_id, operation, *ends[at : at + _INDEX_PANES_AT_ONCE])
+            self.server.run(Call(FORGET, (self._m, self.told_key, self._aggs, i, p), arguments))
+
+    def aggregations(self) -> tuple[str, ...]:
+        """Those that have panes here, sorted."""
+        return tuple(sorted(name.decode() for name in self.server.ask("SMEMBERS", self._aggs)))
+
+    def index(self, aggregation_ids: Sequence[str]) -> list[tuple[I64, I64, U8]]:
+        """Per aggregation its panes that are here, ascending: ends, the entries they have seen, flags."""
+        asked = [("HGETALL", self._panes(name)[0]) for name in aggregation_ids]
+        return [_index(reply) for reply in self.server.ask_all(asked)]
+
+    def blobs(self, aggregation_id: str, ends_ms: I64) -> list[bytes | None]:
+        """Per pane end its blob, None where it is not here."""
+        return list(self.server.ask(*self.ask_blobs(aggregation_id, ends_ms))) if len(ends_ms) else []
+
+    def ask_blobs(self, aggregation_id: str, ends_ms: I64) -> tuple[str | int, ...]:
+        """The command whose reply is `blobs`, to be sent with others; of one pane at least."""
+        return ("HMGET", self._panes(aggregation_id)[1], *(int(end) for end in ends_ms))
+
+    def last_told(self) -> int:
+        """The newest notice; 0 without any."""
+        found = self.server.ask("XREVRANGE", self.told_key, "+", "-", "COUNT", 1)
+        return entry_number(found[0][0]) if found else 0
+
+    def _panes(self, aggregation_id: str) -> tuple[str, str]:
+        return f"{{{self.number}}}i:{aggregation_id}", f"{{{self.number}}}p:{aggregation_id}"
+
+
+_STATE = ("holder", "until", "rev", "floor", "final", "base", "alive", "last", "bytes", "cut", "read", "sbytes")
+
+
+def parse_state(reply: Sequence[bytes | None]) -> ShardState | None:
+    """What `Shard.ask_state` is answered."""
+    if reply[3] is None:
+        return None
+    holder, until, rev, floor, final, base, alive, last, size, cut, read, summaries = (r or b"" for r in reply)
+    return ShardState(
+        holder.decode(), int(until), rev.decode(), int(floor), int(final), int(base), int(alive), entry_number(last),
+        int(size), int(cut), int(read), int(summaries),
+    )  # fmt: skip
+
+
+def parse_holes(reply: Sequence[bytes]) -> tuple[Hole, ...]:
+    """What `Shard.ask_holes` is answered."""
+    parts = [member.decode().split(" ", 2) for member in reply]
+    return tuple(Hole(int(after), int(until), metric) for after, until, metric in parts)
+
+
+def parse_entries(reply: Sequence[Any]) -> list[tuple[int, dict[bytes, bytes]]]:
+    """Entries of a stream: number and fields."""
+    return [(entry_number(name), dict(zip(flat[::2], flat[1::2], strict=True))) for name, flat in reply]
+
+
+def parse_told(number: int, fields: dict[bytes, bytes]) -> Told:
+    """An entry of a shard's `told_key`."""
+    ends = np.array(fields[b"e"].split(), np.int64)
+    flags = np.array(fields.get(b"f", b"").split(), np.uint8) if b"f" in fields else np.zeros(len(ends), np.uint8)
+    operation: Any = fields[b"o"].decode()
+    return Told(number, operation, fields[b"a"].decode(), ends, int(fields.get(b"s", 0)), flags)
+
+
+def appended(reply: Sequence[bytes]) -> Appended:
+    """What an append was answered."""
+    outcome: Any = reply[0].decode()
+    given = reply[1].decode() if len(reply) > 1 else ""
+    if outcome == "ok":
+        return Appended(outcome, entry_number(given) if given else 0)
+    if outcome == "full":
+        return Appended(outcome, why=given)
+    return Appended(outcome, number=int(given or 0))
+
+
+def _or_empty(number: int | None) -> str:
+    return "" if number is None else str(number)
+
+
+def _index(reply: Sequence[bytes]) -> tuple[I64, I64, U8]:
+    ends = np.array(reply[::2], np.int64)
+    parts = [value.split() for value in reply[1::2]]
+    seen, flags = np.array([p[0] for p in parts], np.int64), np.array([p[1] for p in parts], np.uint8)
+    order = np.argsort(ends)
+    return ends[order], seen[order], flags[order]
