@@ -222,9 +222,9 @@ class Shard:
     ) -> bool:
         """Put these panes in place of what was there; false where the shard is not ours any more. May be repeated."""
         i, p = self._panes(aggregation_id)
-        flat: list[int | bytes] = [part for pane in panes for part in (pane.end_ms, pane.flags, pane.blob)]
-        arguments = (self._now(), holder, rev, new_rev, self.limits.lease_ms, aggregation_id, seen, *flat)
-        reply = self.server.run(Call(COMMIT, (self._m, self.told_key, self._aggs, i, p), arguments))
+        flat: list[Argument] = [part for pane in panes for part in (pane.end_ms, pane.flags, pane.blob)]
+        about = (self._now(), holder, rev, new_rev, self.limits.lease_ms, aggregation_id, seen)
+        reply = self.server.run(Call(COMMIT, (self._m, self.told_key, self._aggs, i, p), [*about, *flat]))
         return bool(reply != b"lost")
 
     def end(
@@ -239,7 +239,7 @@ class Shard:
         own = self.limits
         bounds: list[Argument] = [own.kept_ms, own.future_ms, read, own.segment_ms, int(release)]
         bounds.append(_or_empty(holes_before_ms))
-        arguments: list[Argument] = [self._now(), holder, rev, _or_empty(clean_to_ms), *bounds]
+        arguments = [self._now(), holder, rev, _or_empty(clean_to_ms), *bounds]
         reply = self.server.run(Call(END, (self._m, self.log_key, self._segs, self._holes), arguments))
         return (int(reply[1]), int(reply[2])) if reply[0] == b"ok" else None
 
