@@ -250,7 +250,7 @@ class Shard:
         i, p = self._panes(aggregation_id)
         ends = [int(end) for end in ends_ms]
         for at in range(0, len(ends), _INDEX_PANES_AT_ONCE):
-            arguments = (aggregation_id, operation, *ends[at : at + _INDEX_PANES_AT_ONCE])
+            arguments: list[Argument] = [aggregation_id, operation, *ends[at : at + _INDEX_PANES_AT_ONCE]]
             self.server.run(Call(FORGET, (self._m, self.told_key, self._aggs, i, p), arguments))
 
     def aggregations(self) -> tuple[str, ...]:

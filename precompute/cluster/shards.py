@@ -6,6 +6,7 @@ from typing import Any
 
 from precompute.cluster.server import Argument, Call, Server
 from precompute.cluster.shard import Shard, ShardLimits, ShardState, parse_state
+from precompute.errors import PrecomputeError
 
 
 class Shards:
@@ -54,12 +55,12 @@ def _each_server(asked: Sequence[tuple[Shard, Any]], send: Callable[[Server, lis
     for place, (shard, _) in enumerate(asked):
         places[shard.server].append(place)
     replies: list[Any] = [None] * len(asked)
-    failed: Exception | None = None
+    failed: PrecomputeError | None = None
     for server, mine in places.items():
         try:
             for place, reply in zip(mine, send(server, [asked[at][1] for at in mine]), strict=True):
                 replies[place] = reply
-        except Exception as error:  # whatever it is, it is raised below
+        except PrecomputeError as error:
             failed = failed or error
     if failed is not None:
         raise failed
