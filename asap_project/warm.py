@@ -79,7 +79,7 @@ def warm() -> None:
             node.engine.run(DirectSink(store))
         write.write(_body(clock.now_ms() - 4 * _WIDTH_MS, 0), "application/x-protobuf", "snappy")
         _ask(node, clock)
-        worth_compacting(node.intake)
+        worth_compacting(node.intake.head)
         node.head.trim(_NOW_MS)
         node.shutdown()
 

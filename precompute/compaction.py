@@ -5,10 +5,12 @@ table that the ids are from, and raise TableReplaced if it is no longer theirs.
 """
 
 import logging
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import numpy as np
 
-from precompute.intake import Intake
+from precompute.head import Head
 from precompute.labels import SeriesTable
 from precompute.samples import I32
 
@@ -17,30 +19,48 @@ logger = logging.getLogger(__name__)
 _FEWEST_DEAD = 10_000
 
 
-def worth_compacting(intake: Intake) -> bool:
+class Holder(Protocol):
+    """Who appends to a head."""
+
+    @property
+    def head(self) -> Head: ...
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Held by whoever appends."""
+
+    @property
+    def intern_lock(self) -> AbstractContextManager[Any]:
+        """Held by whoever adds to the table."""
+
+    def rotate(self, table: SeriesTable) -> None:
+        """Use ids of this table from now on; called under both locks. Raises Rejected, and nothing has changed."""
+
+
+def worth_compacting(head: Head) -> bool:
     """Whether at least half of the series, and enough of them, hold no samples."""
-    series = intake.head.series_count()
-    dead = series - int(intake.head.holding(np.arange(series, dtype=np.int32)).sum())
+    series = head.series_count()
+    dead = series - int(head.holding(np.arange(series, dtype=np.int32)).sum())
     return dead >= _FEWEST_DEAD and 2 * dead >= series
 
 
-def compact(intake: Intake) -> None:
+def compact(holder: Holder) -> None:
     """Replace table, head columns and log segment. Most of the copying is done before writers are held up."""
-    old = intake.table
+    old = holder.head.table
     new = SeriesTable(old.hash_seed, old.shards)
-    moved = _copy(old, new, _alive(intake), np.full(len(old), -1, np.int32))
-    with intake.lock, intake.intern_lock:
+    moved = _copy(old, new, _alive(holder.head), np.full(len(old), -1, np.int32))
+    with holder.lock, holder.intern_lock:
         known = np.full(len(old), -1, np.int32)
         known[: len(moved)] = moved
-        moved = _copy(old, new, _alive(intake), known)
-        intake.log.rotate(new)
-        intake.head.replace_table(new, moved)
+        moved = _copy(old, new, _alive(holder.head), known)
+        holder.rotate(new)
+        holder.head.replace_table(new, moved)
     logger.info("%d of %d series held no samples and were let go", len(old) - len(new), len(old))
 
 
-def _alive(intake: Intake) -> I32:
-    every = np.arange(intake.head.series_count(), dtype=np.int32)
-    return every[intake.head.holding(every)]
+def _alive(head: Head) -> I32:
+    every = np.arange(head.series_count(), dtype=np.int32)
+    return every[head.holding(every)]
 
 
 def _copy(old: SeriesTable, new: SeriesTable, sids: I32, moved: I32) -> I32:

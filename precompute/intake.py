@@ -3,6 +3,7 @@
 One lock orders everything that changes the node's durable state: appends, the floor, trimming, compaction.
 """
 
+import logging
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -11,15 +12,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from precompute.clock import Clock
+from precompute.compaction import compact, worth_compacting
 from precompute.errors import Rejected, TableReplaced
 from precompute.head import Head
 from precompute.labels import METRIC_NAME, SeriesTable
 from precompute.log.base import Entry, Hole, SampleLog
-from precompute.progress import Progress, add_hole
+from precompute.progress import Progress, add_hole, prune_holes, raise_floor, settle, trimmed
 from precompute.progress_file import ProgressFile
 from precompute.samples import Block
 from precompute.touched import Touched
 
+logger = logging.getLogger(__name__)
+
+_CLOCK_TOLERANCE_MS = 5000
 _MOST_NOTED_METRICS = 100_000
 _EARLIEST_MS = -(1 << 63)
 
@@ -64,10 +69,16 @@ class Intake:
         self._closed = "starting: the head is being rebuilt from the sample log"
         self._synced_alive_ms = progress.alive_ms
         self._bytes_written, self._bytes_ticked = 0, 0
+        self.clock_drift_ms = 0
+        self._clock_offset_ms = clock.now_ms() - clock.boot_ms()
 
     @property
     def table(self) -> SeriesTable:
         return self.head.table
+
+    def rotate(self, table: SeriesTable) -> None:
+        """The log's next segment uses ids of `table`."""
+        self.log.rotate(table)
 
     def check_room(self) -> None:
         """Raises Rejected when a write would be refused now whatever it holds."""
@@ -126,9 +137,53 @@ class Intake:
             raise Rejected(f"cannot save {self.file.path}: {error.strerror}") from error
         self.progress = progress
 
-    def ticked(self) -> None:
-        """A tick has read everything written before it began; called under the lock."""
-        self._bytes_ticked = self._bytes_written
+    # -- for the engine (engines/base.py, Ground)
+
+    def begin(self, acceptance_ms: int) -> tuple[int, int]:
+        """Raise the floor; the newest entry in the head, and the floor, both as of one moment."""
+        with self.lock:
+            trusted = self._clock_is_trusted()
+            self.advance(raise_floor(self.progress, self.clock.now_ms(), acceptance_ms, trusted))
+            self._bytes_ticked = self._bytes_written
+            return self.applied, self.progress.floor_ms
+
+    def settle(self, floor_ms: int) -> None:
+        """Panes up to the floor of `begin` are final."""
+        with self.lock:
+            self.advance(settle(self.progress, floor_ms))
+
+    def trim(self, keep_ms: int) -> None:
+        """Let go of samples at or before `keep_ms`, and of series without any."""
+        with self.lock:
+            oldest_ms = self.log.oldest_ms()
+            if oldest_ms is not None and oldest_ms <= keep_ms:
+                self.advance(trimmed(self.progress, keep_ms))
+                self.log.trim(keep_ms)
+                self.head.trim(keep_ms)
+                self.touched.forget(keep_ms)
+        with suppress(Rejected):  # no room on the disk for a new segment: at a later tick
+            if worth_compacting(self.head):
+                compact(self)
+
+    def forget_holes(self, before_ms: int) -> None:
+        """Holes that end by then touch nothing that is kept."""
+        with self.lock:
+            self.progress = prune_holes(self.progress, before_ms)
+
+    def oldest_ms(self) -> int | None:
+        """Time of the oldest sample in the log."""
+        return self.log.oldest_ms()
+
+    def _clock_is_trusted(self) -> bool:
+        """Whether the wall clock has gone as far as the time since boot has, since the start."""
+        self.clock_drift_ms = self.clock.now_ms() - self.clock.boot_ms() - self._clock_offset_ms
+        if abs(self.clock_drift_ms) <= _CLOCK_TOLERANCE_MS:
+            return True
+        logger.warning(
+            "the wall clock was moved by %.1f s since the start: the floor stays and the log grows until a restart",
+            self.clock_drift_ms / 1000,
+        )
+        return False
 
     def note_histograms(self, metrics: Iterable[str]) -> None:
         """These metrics have histogram samples, which the head does not hold."""

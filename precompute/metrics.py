@@ -24,7 +24,7 @@ GAUGES: tuple[tuple[str, str, Callable[[Node], float]], ...] = (
     ("asap_floor_seconds", "Samples at or before this time are refused.", lambda n: n.progress().floor_ms / 1000),
     ("asap_final_seconds", "Panes that end by this time never change.", lambda n: n.progress().final_ms / 1000),
     ("asap_clock_drift_seconds", "Wall clock against time since boot; above 5 s the floor stays.",
-     lambda n: n.engine.clock_drift_ms / 1000),
+     lambda n: n.intake.clock_drift_ms / 1000),
     ("asap_holes", "Intervals in which samples are known to be missing.", lambda n: len(n.progress().holes)),
     ("asap_aggregations", "Aggregations that are kept.", lambda n: len(n.engine.aggregations)),
     ("asap_sealed_seconds", "Panes that end by this time are sealed.", lambda n: n.engine.sealed_ms() / 1000),

@@ -13,23 +13,18 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from precompute.aggregations import Aggregation
 from precompute.clock import Clock
-from precompute.compaction import compact, worth_compacting
-from precompute.engines.base import Health, PrecomputeSink
-from precompute.errors import Rejected
+from precompute.engines.base import Ground, Health, PrecomputeSink
 from precompute.evaluate.context import Source
 from precompute.evaluate.limits import Budget, Limits
-from precompute.intake import Intake
 from precompute.log.base import Hole
 from precompute.pane_book import PaneBook
 from precompute.panes import ends_between, last_end
-from precompute.progress import prune_holes, raise_floor, settle, trimmed
 from precompute.samples import I64, Bool
 from precompute.stores.base import SummaryStore
 from precompute.summaries import HOLE, Summary
@@ -42,7 +37,6 @@ _CELLS = 1 << 21
 _MOST_PANES = 240
 _LARGEST_MATRIX = 1 << 31
 """Bytes of the largest matrix of a single pane's evaluation; a pane that takes more is marked failed."""
-_CLOCK_TOLERANCE_MS = 5000
 _REMAINS_MS = 3_600_000
 """How long the final panes of an aggregation that is no longer kept stay, in case it comes back."""
 _EVER_MS = 1 << 62
@@ -67,7 +61,7 @@ class MiniBatchEngine:
     """
 
     def __init__(
-        self, intake: Intake, source: Source, store: SummaryStore, aggregations: Sequence[Aggregation],
+        self, intake: Ground, source: Source, store: SummaryStore, aggregations: Sequence[Aggregation],
         limits: EngineLimits, clock: Clock,
     ) -> None:  # fmt: skip
         self.intake, self.source, self.store = intake, source, store
@@ -80,8 +74,6 @@ class MiniBatchEngine:
         self._running, self._stopping = threading.Lock(), False
         self._completed_ms: int | None = None
         self._behind = 0
-        self.clock_drift_ms = 0
-        self._clock_offset_ms = clock.now_ms() - clock.boot_ms()
 
     def load(self) -> None:
         """Take over the panes that the store holds; called once, before the first tick.
@@ -170,7 +162,7 @@ class MiniBatchEngine:
     def _tick(self, sink: PrecomputeSink) -> None:
         deadline_s = self.clock.monotonic_s() + self.limits.tick_ms / 1000
         cpu_s = time.thread_time()
-        entry, floor_ms = self._raise_floor()
+        entry, floor_ms = self.intake.begin(self.limits.acceptance_ms)
         for aggregations, ends in self._batches():
             if self._stopping or self.clock.monotonic_s() > deadline_s:
                 break
@@ -181,27 +173,6 @@ class MiniBatchEngine:
         self._completed_ms = self.clock.now_ms()
         self.completed += 1
         self.cpu_s += time.thread_time() - cpu_s
-
-    def _raise_floor(self) -> tuple[int, int]:
-        """Newest entry in the head, and the floor; both as of one moment."""
-        intake = self.intake
-        with intake.lock:
-            trusted = self._clock_is_trusted()
-            now_ms = self.clock.now_ms()
-            intake.advance(raise_floor(intake.progress, now_ms, self.limits.acceptance_ms, trusted))
-            intake.ticked()
-            return intake.applied, intake.progress.floor_ms
-
-    def _clock_is_trusted(self) -> bool:
-        """Whether the wall clock has gone as far as the time since boot has, since the start."""
-        self.clock_drift_ms = self.clock.now_ms() - self.clock.boot_ms() - self._clock_offset_ms
-        if abs(self.clock_drift_ms) <= _CLOCK_TOLERANCE_MS:
-            return True
-        logger.warning(
-            "the wall clock was moved by %.1f s since the start: the floor stays and the log grows until a restart",
-            self.clock_drift_ms / 1000,
-        )
-        return False
 
     def _batches(self) -> Iterator[tuple[list[Aggregation], I64]]:
         """What is to be computed: everyone's newest panes, then the oldest; aggregations of one expression together."""
@@ -231,7 +202,7 @@ class MiniBatchEngine:
     def _waiting(self, aggregation: Aggregation) -> I64:
         """Ends of the aggregation's panes that are sealed and dirty and can be computed, ascending."""
         progress, reach_ms = self.intake.progress, aggregation.reach_ms
-        oldest_ms = self.intake.log.oldest_ms()
+        oldest_ms = self.intake.oldest_ms()
         first_ms = progress.final_ms if oldest_ms is None else min(progress.final_ms, oldest_ms - 1)
         first_ms = max(first_ms, progress.base_ms + reach_ms - 1, self.clock.now_ms() - aggregation.retention_ms)
         ends = np.array(ends_between(first_ms, self.sealed_ms(), aggregation.width_ms), np.int64)
@@ -265,29 +236,17 @@ class MiniBatchEngine:
                 waiting = self._waiting(aggregation)
                 if len(waiting) and waiting[0] <= floor_ms:
                     return
-            with self.intake.lock:
-                self.intake.advance(settle(self.intake.progress, floor_ms))
+            self.intake.settle(floor_ms)
 
     def _trim(self) -> None:
         """Let go of samples that no pane to come can need, and of summaries past their retention."""
-        intake, now_ms = self.intake, self.clock.now_ms()
-        keep_ms = intake.progress.final_ms - self.limits.kept_ms
-        with intake.lock:
-            oldest_ms = intake.log.oldest_ms()
-            if oldest_ms is not None and oldest_ms <= keep_ms:
-                intake.advance(trimmed(intake.progress, keep_ms))
-                intake.log.trim(keep_ms)
-                intake.head.trim(keep_ms)
-                intake.touched.forget(keep_ms)
+        now_ms = self.clock.now_ms()
+        self.intake.trim(self.intake.progress.final_ms - self.limits.kept_ms)
         with self._switching:
             self._trim_summaries(now_ms)
-        with suppress(Rejected):  # no room on the disk for a new segment: at a later tick
-            if worth_compacting(intake):
-                compact(intake)
         longest_ms = max([a.retention_ms + a.reach_ms for a in self.aggregations] + [self.limits.kept_ms])
         if not self._remains:  # whose panes a hole may touch however old it is
-            with intake.lock:
-                intake.progress = prune_holes(intake.progress, now_ms - longest_ms)
+            self.intake.forget_holes(now_ms - longest_ms)
 
     def _trim_summaries(self, now_ms: int) -> None:
         for aggregation in self.aggregations:

@@ -57,7 +57,7 @@ def test_a_log_written_across_a_compaction_is_read_back_whole(tmp_path: Path) ->
 
 
 def test_few_dead_series_are_not_worth_it(tmp_path: Path) -> None:
-    assert not worth_compacting(half_dead(tmp_path).intake)
+    assert not worth_compacting(half_dead(tmp_path).intake.head)
 
 
 def test_a_compaction_between_two_reads_of_one_query_changes_no_label(tmp_path: Path) -> None:
