@@ -1,6 +1,7 @@
 """What changes a shard, as Lua scripts: each is one step of the protocol (docs/cluster.md), done as a whole.
 
-    {s}m       hash: holder until rev floor final base alive · last bytes cut read · seg sbytes · w:<writer> = "seq ms"
+    {s}m       hash: holder until rev floor final base alive born · last bytes cut read · seg sbytes ·
+               w:<writer> = "seq ms"
     {s}log     stream, the sample log: `b` an entry of samples; or `h`, `a`, `u` a hole: metric, after, until
     {s}segs    hash: segment -> "<id of its first entry> <bytes written before it>"
     {s}holes   sorted set by until: "<after> <until> <metric>"
@@ -42,7 +43,7 @@ local floor = whole(now - tonumber(ARGV[2]))
 local base = '0'
 if ARGV[3] ~= '1' then base = whole(now) end
 redis.call('HSET', KEYS[1], 'holder', '', 'until', '0', 'rev', '', 'floor', floor, 'final', floor, 'base', base,
-  'alive', whole(now), 'last', '0-0', 'bytes', '0', 'cut', '0', 'read', '0', 'seg', '0', 'sbytes', '0')
+  'born', floor, 'alive', whole(now), 'last', '0-0', 'bytes', '0', 'cut', '0', 'read', '0', 'seg', '0', 'sbytes', '0')
 return 1
 """
 )

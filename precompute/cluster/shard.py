@@ -64,6 +64,8 @@ class ShardState:
     final_ms: int
     base_ms: int
     alive_ms: int
+    born_ms: int
+    """No sample at or before this time was ever accepted."""
     last: int
     """The newest log entry; 0 without any."""
     bytes: int
@@ -262,6 +264,10 @@ class Shard:
         asked = [("HGETALL", self._panes(name)[0]) for name in aggregation_ids]
         return [_index(reply) for reply in self.server.ask_all(asked)]
 
+    def ask_ends(self, aggregation_id: str) -> tuple[str, ...]:
+        """The command whose reply is the ends of its panes that are here, in any order."""
+        return ("HKEYS", self._panes(aggregation_id)[0])
+
     def blobs(self, aggregation_id: str, ends_ms: I64) -> list[bytes | None]:
         """Per pane end its blob, None where it is not here."""
         return list(self.server.ask(*self.ask_blobs(aggregation_id, ends_ms))) if len(ends_ms) else []
@@ -279,17 +285,17 @@ class Shard:
         return f"{{{self.number}}}i:{aggregation_id}", f"{{{self.number}}}p:{aggregation_id}"
 
 
-_STATE = ("holder", "until", "rev", "floor", "final", "base", "alive", "last", "bytes", "cut", "read", "sbytes")
+_STATE = ("holder", "until", "rev", "floor", "final", "base", "alive", "born", "last", "bytes", "cut", "read", "sbytes")
 
 
 def parse_state(reply: Sequence[bytes | None]) -> ShardState | None:
     """What `Shard.ask_state` is answered."""
     if reply[3] is None:
         return None
-    holder, until, rev, floor, final, base, alive, last, size, cut, read, summaries = (r or b"" for r in reply)
+    holder, until, rev, floor, final, base, alive, born, last, size, cut, read, summaries = (r or b"" for r in reply)
     return ShardState(
-        holder.decode(), int(until), rev.decode(), int(floor), int(final), int(base), int(alive), entry_number(last),
-        int(size), int(cut), int(read), int(summaries),
+        holder.decode(), int(until), rev.decode(), int(floor), int(final), int(base), int(alive), int(born),
+        entry_number(last), int(size), int(cut), int(read), int(summaries),
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +42,10 @@ _REMAINS_MS = 3_600_000
 _EVER_MS = 1 << 62
 
 
+Summarise = Callable[[Sequence[Aggregation], I64, int, Source, Budget], list[Summary]]
+"""As `summarise.summarise`."""
+
+
 @dataclass(frozen=True)
 class EngineLimits:
     """`kept_ms` is R, how far before `final` head and log keep samples; `tick_ms` the longest work of one tick."""
@@ -62,10 +66,12 @@ class MiniBatchEngine:
 
     def __init__(
         self, intake: Ground, source: Source, store: SummaryStore, aggregations: Sequence[Aggregation],
-        limits: EngineLimits, clock: Clock,
+        limits: EngineLimits, clock: Clock, summarise: Summarise = summarise,
     ) -> None:  # fmt: skip
+        """summarise: what makes the summaries: of all series, or of a shard's."""
         self.intake, self.source, self.store = intake, source, store
         self.aggregations, self.limits, self.clock = tuple(aggregations), limits, clock
+        self._summarise = summarise
         self.books = {a.id: PaneBook(a.width_ms) for a in aggregations}
         self.switches = 0
         self._switching = threading.Lock()  # held while panes are committed or let go, too
@@ -213,7 +219,7 @@ class MiniBatchEngine:
     def _commit(self, aggregations: list[Aggregation], ends: I64, entry: int, sink: PrecomputeSink) -> None:
         limits = Limits(max_samples=1 << 62, max_matrix_bytes=_LARGEST_MATRIX)
         budget = Budget(limits, self.clock, timeout_ms=10 * self.limits.tick_ms)
-        summaries = summarise(aggregations, ends, entry, self.source, budget)
+        summaries = self._summarise(aggregations, ends, entry, self.source, budget)
         made = [(a.id, self._with_holes(a, s)) for a, s in zip(aggregations, summaries, strict=True)]
         with self._switching:
             output = [(name, summary) for name, summary in made if name in self.books]

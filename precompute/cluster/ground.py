@@ -1,0 +1,176 @@
+"""What a worker's engine stands on: one shard's samples, read from its log, and its progress in Redis.
+
+Cold, nothing is known. Warm, the head holds the log up to `applied`, and nobody else has committed since (`rev`).
+Every step that finds another `rev` or holder raises Lost, and what was warm counts no more.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from precompute.clock import Clock
+from precompute.cluster.entries import BadEntry, EntryReader
+from precompute.cluster.server import ServerDown
+from precompute.cluster.shard import PaneBlob, Shard, ShardState, entry_ms, parse_holes, parse_state
+from precompute.compaction import worth_compacting
+from precompute.errors import LogDamaged, PrecomputeError
+from precompute.head import Head
+from precompute.log.base import Hole
+from precompute.progress import Progress, add_hole
+from precompute.touched import Touched
+
+logger = logging.getLogger(__name__)
+
+READ_BYTES = 8 << 20
+"""About as much log is read at once."""
+
+
+class Lost(PrecomputeError):
+    """The shard is not ours: another worker holds it, or held it meanwhile."""
+
+
+class ShardGround:
+    """A Ground (engines/base.py) for one worker; one thread at a time."""
+
+    def __init__(
+        self, shard: Shard, holder: str, head: Head, window_ms: int, batch: int, clock: Clock,
+        check_room: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """batch: most log entries that are read at once. check_room: raises Rejected when the heads are full.
+
+        Takes the lease. Raises Lost where another has it.
+        """
+        self.shard, self.head, self.touched = shard, head, Touched(window_ms)
+        self.applied, self.damaged, self.release, self.crowded = 0, 0, False, False
+        self._holder, self._batch, self._clock, self._check_room = holder, batch, clock, check_room
+        self._reader, self._entry_bytes = EntryReader(head.table), READ_BYTES // 64
+        self._clock_offset_ms = clock.now_ms() - clock.boot_ms()
+        self._clean_to_ms: int | None = None
+        self._holes_before_ms: int | None = None
+        self._bad = Progress(0, 0, 0, 0)
+        self._rev = self._lease("")
+        self._state, self.progress = self._read_state()
+
+    @property
+    def state(self) -> ShardState:
+        """As this tick began."""
+        return self._state
+
+    def begin(self, acceptance_ms: int) -> tuple[int, int]:
+        """See Ground; the acceptance age is the shard's own."""
+        if self._lease(self._rev) != self._rev:
+            raise Lost(f"shard {self.shard.number} was held by another worker meanwhile")
+        self._clean_to_ms = None
+        self._state, self.progress = self._read_state()  # first: what is sealed by `alive` is in the log
+        floor_ms = self._state.floor_ms
+        self._read_on()
+        return self.applied, floor_ms
+
+    def commit(self, aggregation_id: str, seen: int, panes: Sequence[PaneBlob]) -> None:
+        """Put panes in place. Raises Lost, and ServerDown where it is not known whether it was done."""
+        new_rev, commit = secrets.token_hex(8), self.shard.commit
+        try:
+            done = commit(self._holder, self._rev, new_rev, aggregation_id, seen, panes)
+        except ServerDown:
+            done = commit(self._holder, self._rev, new_rev, aggregation_id, seen, panes)
+        if not done:
+            raise Lost(f"shard {self.shard.number} is not ours any more")
+        self._rev = new_rev
+
+    def settle(self, floor_ms: int) -> None:
+        self._clean_to_ms = floor_ms
+
+    def trim(self, keep_ms: int) -> None:
+        """End the tick: what is final, what was read, and the log's trimming are one step."""
+        ended = self.shard.end(
+            self._holder, self._rev, self._clean_to_ms, self._state.bytes, self.release, self._holes_before_ms
+        )
+        if ended is None:
+            raise Lost(f"shard {self.shard.number} is not ours any more")
+        final_ms, base_ms = ended
+        if base_ms > self.progress.base_ms:
+            self.head.trim(base_ms)
+            self.touched.forget(base_ms)
+            self._reader.forget(base_ms // self.shard.limits.segment_ms)
+            self.crowded = worth_compacting(self.head)
+        self.progress = Progress(self.progress.floor_ms, final_ms, base_ms, self.progress.alive_ms, self.progress.holes)
+
+    def give_back(self) -> None:
+        """Give the lease back; what was committed stays."""
+        self.shard.end(self._holder, self._rev, None, self._state.bytes, True, None)
+
+    def forget_holes(self, before_ms: int) -> None:
+        self._holes_before_ms = before_ms
+
+    def oldest_ms(self) -> int | None:
+        """Nothing was accepted before the shard was made, or is held before `base`."""
+        return max(self._state.born_ms, self._state.base_ms) + 1
+
+    def _lease(self, rev: str) -> str:
+        trusted = abs(self._clock.now_ms() - self._clock.boot_ms() - self._clock_offset_ms) <= 5000
+        new_rev = secrets.token_hex(8)
+        found, other = self.shard.begin(self._holder, rev, new_rev, self._clock.now_ms(), trusted)
+        if found is None:
+            raise Lost(f"shard {self.shard.number} is held by {other}")
+        return found
+
+    def _read_state(self) -> tuple[ShardState, Progress]:
+        asked = self.shard.server.ask_all([self.shard.ask_state(), self.shard.ask_holes()])
+        state = parse_state(asked[0])
+        if state is None:
+            raise LogDamaged(f"shard {self.shard.number} has no metadata any more")
+        progress = Progress(
+            state.floor_ms, state.final_ms, state.base_ms, state.alive_ms, parse_holes(asked[1])
+        )  # fmt: skip
+        for hole in self._bad.holes:
+            progress = add_hole(progress, hole)
+        return state, progress
+
+    def _read_on(self) -> None:
+        """Read the log to its end, renewing the lease while that takes long."""
+        lease_s = self.shard.limits.lease_ms / 1000
+        renewed_s = self._clock.monotonic_s()
+        while True:
+            count = int(max(1, min(self._batch, READ_BYTES // max(1, self._entry_bytes))))
+            entries = self.shard.read(self.applied, count)
+            self._check_room()
+            for entry, fields in entries:
+                self._apply(entry, fields)
+            if len(entries) < count:
+                return
+            self._entry_bytes = sum(len(f.get(b"b", b"")) for _, f in entries) // len(entries)
+            if self._clock.monotonic_s() - renewed_s > lease_s / 3:
+                renewed_s = self._clock.monotonic_s()
+                if self._lease(self._rev) != self._rev:
+                    raise Lost(f"shard {self.shard.number} was held by another worker meanwhile")
+
+    def _apply(self, entry: int, fields: dict[bytes, bytes]) -> None:
+        if b"b" in fields:
+            try:
+                block = self._reader.block(fields[b"b"])
+            except BadEntry as error:
+                self._damage(entry, error)
+            else:
+                self.head.append(block)
+                self.touched.note(block.t_ms, entry)
+        self.applied = entry
+
+    def _damage(self, entry: int, error: BadEntry) -> None:
+        """What the entry may have held is missing."""
+        own, ms = self.shard.limits, entry_ms(entry)
+        hole = Hole(ms - own.acceptance_ms, ms + own.future_ms)
+        logger.error("entry %d of shard %d is damaged: %s", entry, self.shard.number, error)
+        self.damaged += 1
+        self._bad = add_hole(self._bad, hole)
+        self.progress = add_hole(self.progress, hole)
+
+
+def pane_blobs(ends_ms: Sequence[int], flags: Sequence[int], blobs: Sequence[bytes], most: int) -> list[list[PaneBlob]]:
+    """Panes in parts of about `most` bytes, one pane at least."""
+    sizes = np.cumsum([len(blob) for blob in blobs])
+    parts: dict[int, list[PaneBlob]] = {}
+    for end_ms, flag, blob, size in zip(ends_ms, flags, blobs, sizes.tolist(), strict=True):
+        parts.setdefault((size - 1) // most if size else 0, []).append(PaneBlob(end_ms, flag, blob))
+    return list(parts.values())

@@ -1,0 +1,186 @@
+"""A streaming worker: the shards that it holds, each with a head and an engine, and their ticks.
+
+    cold   nothing of the shard is known here: the next tick takes the lease and reads the log from its beginning
+    warm   head and books are up to date with what this worker did; a tick reads on and commits
+
+A tick is a hint. Whatever goes wrong in one makes the shard cold at worst; what was acknowledged is in the log.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from precompute.aggregations import Aggregation
+from precompute.clock import Clock
+from precompute.cluster.ground import Lost, ShardGround
+from precompute.cluster.partial_store import PartialStore, Stored
+from precompute.cluster.shard import Shard
+from precompute.cluster.shards import Shards
+from precompute.engines.minibatch import EngineLimits, MiniBatchEngine, Summarise
+from precompute.errors import PrecomputeError, Rejected
+from precompute.evaluate.head_source import HeadSource
+from precompute.head import Head
+from precompute.labels import SeriesTable
+from precompute.selection import Index
+from precompute.sinks import DirectSink
+
+logger = logging.getLogger(__name__)
+
+Outcome = Literal["done", "taken", "busy", "failed", "stopping"]
+"""Of a tick: "taken" where another worker holds the shard, "busy" where a tick of it is still running here."""
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """What a worker is built from. Times in ms, sizes in bytes."""
+
+    name: str
+    window_ms: int
+    hash_seed: int
+    head_max_bytes: int
+    """Of all its heads together."""
+    batch: int
+    """Most log entries that are read at once."""
+    engine: EngineLimits
+
+
+@dataclass
+class Counts:
+    """What a worker did with one shard since it began."""
+
+    ticks: int = 0
+    skipped: int = 0
+    failed: int = 0
+    cold: int = 0
+    lost: int = 0
+    panes: int = 0
+    damaged: int = 0
+    completed_ms: int = 0
+    read_samples: int = 0
+
+
+@dataclass(frozen=True)
+class Warm:
+    """What is known of a shard that is held."""
+
+    ground: ShardGround
+    engine: MiniBatchEngine
+    sink: DirectSink
+
+
+@dataclass
+class Held:
+    """One shard in this worker."""
+
+    shard: Shard
+    warm: Warm | None = None
+    """None while it is cold."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    counts: Counts = field(default_factory=Counts)
+
+
+class ShardWorkers:
+    """See the module's text. Any thread may call it."""
+
+    def __init__(
+        self, shards: Shards, settings: WorkerSettings, plan: Callable[[], Sequence[Aggregation]], stored: Stored,
+        summarise: Summarise, clock: Clock,
+    ) -> None:  # fmt: skip
+        """plan: the aggregations in force; asked at each tick. Raises PrecomputeError while they are not known."""
+        self.name = settings.name
+        self.shards, self.settings = shards, settings
+        self.held_by_number = tuple(Held(shard) for shard in shards.all)
+        self._plan, self._stored, self._summarise, self._clock = plan, stored, summarise, clock
+        self._stopping = False
+
+    def tick(self, number: int, release: bool = False) -> Outcome:
+        """Summarise what is sealed and dirty in this shard. release: give it back when that is done."""
+        held = self.held_by_number[number]
+        if not held.lock.acquire(blocking=False):
+            held.counts.skipped += 1
+            return "busy"
+        try:
+            return "stopping" if self._stopping else self._tick(held, release)
+        finally:
+            held.lock.release()
+
+    def held(self) -> tuple[int, ...]:
+        """Shards that are warm here."""
+        return tuple(held.shard.number for held in self.held_by_number if held.warm)
+
+    def head_bytes(self) -> int:
+        """Memory of all heads."""
+        return sum(held.warm.ground.head.size_bytes() for held in self.held_by_number if held.warm)
+
+    def shutdown(self) -> None:
+        """Finish what is being summarised, and give every shard back."""
+        self._stopping = True
+        for held in self.held_by_number:
+            if warm := held.warm:
+                warm.engine.shutdown()
+        for held in self.held_by_number:
+            with held.lock:
+                self._give_back(held)
+
+    def _tick(self, held: Held, release: bool) -> Outcome:
+        was_warm = held.warm is not None
+        try:
+            warm = held.warm = self._warmed(held)
+            warm.ground.release = release
+            warm.engine.run(warm.sink)
+        except Lost as lost:
+            held.counts.lost += was_warm
+            held.warm = None
+            if was_warm:
+                logger.warning("%s; its head is dropped", lost)
+            return "taken"
+        except PrecomputeError as error:
+            held.counts.failed += 1
+            logger.warning("shard %d: the tick failed: %s", held.shard.number, error)
+            return "failed"
+        self._count(held, warm)
+        if release or warm.ground.crowded:
+            held.warm = None
+        return "done"
+
+    def _warmed(self, held: Held) -> Warm:
+        aggregations = tuple(self._plan())
+        if held.warm is None:
+            return self._build(held, aggregations)
+        if held.warm.engine.aggregations != aggregations:
+            held.warm.engine.replace(aggregations)
+        return held.warm
+
+    def _build(self, held: Held, aggregations: Sequence[Aggregation]) -> Warm:
+        own = self.settings
+        head = Head(SeriesTable(own.hash_seed, len(self.shards)), own.head_max_bytes)
+        ground = ShardGround(held.shard, own.name, head, own.window_ms, own.batch, self._clock, self._check_room)
+        store, source = PartialStore(held.shard, ground.commit, self._stored), HeadSource(head, Index())
+        engine = MiniBatchEngine(ground, source, store, aggregations, own.engine, self._clock, self._summarise)
+        ground.begin(own.engine.acceptance_ms)
+        engine.load()
+        held.counts.cold += 1
+        return Warm(ground, engine, DirectSink(store))
+
+    def _check_room(self) -> None:
+        used = self.head_bytes()
+        if used > self.settings.head_max_bytes:
+            raise Rejected(f"the heads hold {used} bytes; head.max_bytes is {self.settings.head_max_bytes}")
+
+    def _count(self, held: Held, warm: Warm) -> None:
+        counts = held.counts
+        counts.ticks += 1
+        counts.panes += warm.engine.committed
+        counts.damaged += warm.ground.damaged
+        warm.engine.committed = warm.ground.damaged = 0
+        counts.completed_ms = self._clock.now_ms()
+
+    def _give_back(self, held: Held) -> None:
+        if held.warm is not None:
+            try:
+                held.warm.ground.give_back()
+            except PrecomputeError as error:  # then the lease runs out
+                logger.warning("shard %d is not given back: %s", held.shard.number, error)
+            held.warm = None
