@@ -132,13 +132,7 @@ def program(
     command: Sequence[str], url: str, folder: Path, ready: str = "/-/ready", env: Mapping[str, str] | None = None
 ) -> Iterator[Program]:
     """A running program that has answered `ready` with 200; stopped at the end, its log printed if the block fails."""
-    folder.mkdir(parents=True, exist_ok=True)
-    log_path = folder / "output.log"
-    with log_path.open("ab") as log:
-        process = subprocess.Popen(
-            command, cwd=folder, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **(env or {})}
-        )
-    running = Program(url, process, log_path, folder)
+    running = launched(command, url, folder, env)
     try:
         poll_until(lambda: running.is_ready(ready), READY_S, f"{command[0]} is ready")
         yield running
@@ -146,10 +140,22 @@ def program(
         print(f"--- {' '.join(command)}\n{running.log()[-20_000:]}", file=sys.stderr)
         raise
     finally:
-        _end(process)
+        end(running.process)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def launched(command: Sequence[str], url: str, folder: Path, env: Mapping[str, str] | None = None) -> Program:
+    """A program that has just been started, and that whoever asked for it ends; its output is added to the folder's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log_path = folder / "output.log"
+    with log_path.open("ab") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **(env or {})}
+        )
+    return Program(url, process, log_path, folder)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM, and SIGKILL to one that does not heed it; returns when it is gone."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -173,19 +179,20 @@ def asap_config(folder: Path, config: Mapping[str, Any]) -> tuple[str, Path]:
         "planner": {"enabled": False},
         "query_engine": {"http_port": free_port()},
     }
-    whole = _merged(base, config)
+    whole = merged(base, config)
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(whole))
     scheme = "https" if "tls" in whole.get("security", {}) else "http"
     return f"{scheme}://127.0.0.1:{whole['query_engine']['http_port']}", path
 
 
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `over` in its place, section by section."""
+    out = dict(base)
     for key, value in over.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = _merged(merged[key], value) if both else value
-    return merged
+        both = isinstance(value, Mapping) and isinstance(out.get(key), Mapping)
+        out[key] = merged(out[key], value) if both else value
+    return out
 
 
 @contextmanager
