@@ -40,6 +40,8 @@ def problems(config: Config, environ: Mapping[str, str]) -> Iterator[Problem]:
     yield from _upstream(config)
     yield from _query_log(config)
     yield from _database(config)
+    yield from _redis(config)
+    yield from _cluster(config)
     yield from _names(config)
     yield from _tls(config)
 
@@ -54,8 +56,6 @@ def _eager(config: Config, eager: str | None) -> Iterator[Problem]:
 
 
 def _not_built(config: Config) -> Iterator[Problem]:
-    if config.mode == "cluster":
-        yield Problem("mode", "the roles of a cluster are not built yet; set mode: single-node")
     if config.engine.type != "minibatch":
         yield Problem("engine.type", "this engine is not built yet; set engine.type: minibatch")
 
@@ -124,6 +124,32 @@ def _is_known_to_libpq(url: str) -> bool:
         return bool(psycopg.conninfo.conninfo_to_dict(url))
     except psycopg.ProgrammingError:
         return False
+
+
+def _redis(config: Config) -> Iterator[Problem]:
+    logs, broker = config.redis.log_urls, config.redis.broker_url
+    for key, urls in (("redis.log_urls", logs), ("redis.broker_url", (broker,) if broker else ())):
+        if not all(_is_url(url, {"redis", "rediss"}) for url in urls):
+            yield Problem(key, "should be redis://host:6379/0, or rediss:// by TLS")
+    if len(set(logs)) != len(logs):
+        yield Problem("redis.log_urls", "names one server twice; name each once")
+    if broker in logs:
+        yield Problem("redis.broker_url", "is one of redis.log_urls; Celery needs another server, which may lose data")
+
+
+def _cluster(config: Config) -> Iterator[Problem]:
+    """What only a cluster needs."""
+    if config.mode != "cluster":
+        return
+    if not config.redis.log_urls:
+        yield Problem("redis.log_urls", "a cluster keeps its log in Redis; name a server, such as redis://log:6379/0")
+    if not config.redis.broker_url:
+        yield Problem("redis.broker_url", "a cluster's ticks go over Redis; name a server, such as redis://broker:6379")
+    if not config.database.url:
+        text = "a cluster keeps summaries in PostgreSQL; set it to postgresql://user:password@host/name"
+        yield Problem("database.url", text)
+    if config.cluster.health_port == config.query_engine.http_port:
+        yield Problem("cluster.health_port", "is query_engine.http_port; choose another, or 0 for none")
 
 
 def _names(config: Config) -> Iterator[Problem]:

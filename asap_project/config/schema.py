@@ -16,6 +16,7 @@ SECRET: dict[str, Any] = {"secret": True}
 """Marks an option whose value may hold credentials."""
 
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
+WorkerName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,128}$")]
 
 
 class Section(BaseModel):
@@ -29,7 +30,7 @@ class Minibatch(Section):
     batch_size: Whole = Field(
         10_000,
         ge=1,
-        description="Log entries that a cluster's worker reads before it commits; one node's head is never behind.",
+        description="Log entries that a cluster's worker reads at a time; one node's head is never behind.",
     )
     allowed_lateness: DurationMs = Field(
         duration_ms("15s"), ge=0, description="How long after its end a pane is sealed."
@@ -62,16 +63,25 @@ class Head(Section):
         duration_ms("2h"), ge=0, description="How far back the head tier answers; 0 turns the head tier off."
     )
     max_bytes: ByteSize = Field(
-        size_bytes("4GiB"), ge=1, description="Memory of the recent raw samples; above it writes are refused with 503."
+        size_bytes("4GiB"),
+        ge=1,
+        description="Memory of the recent raw samples; above it writes are refused with 503. In a cluster all shards' "
+        "together, which each query engine holds.",
     )
 
 
 class Log(Section):
     max_bytes: ByteSize = Field(
-        size_bytes("16GiB"), ge=1, description="Bytes of log that are retained; above it writes are refused with 503."
+        size_bytes("16GiB"),
+        ge=1,
+        description="Bytes of log that are retained; above it writes are refused with 503. In a cluster all shards' "
+        "together, an equal part for each.",
     )
     max_backlog: ByteSize = Field(
-        size_bytes("1GiB"), ge=1, description="Log bytes not yet read by a tick; above it writes are refused with 503."
+        size_bytes("1GiB"),
+        ge=1,
+        description="Log bytes not yet read by a tick; above it writes are refused with 503. In a cluster all shards' "
+        "together, an equal part for each.",
     )
     min_free_disk: ByteSize = Field(
         size_bytes("1GiB"), ge=0, description="Free disk space; below it writes are refused with 503."
@@ -83,15 +93,30 @@ class Log(Section):
 
 class Database(Section):
     url: str = Field(
-        "", description="postgresql://user:password@host/name; empty: SQLite in data_dir.", json_schema_extra=SECRET
+        "",
+        description="postgresql://user:password@host/name, which a cluster needs; empty: SQLite in data_dir.",
+        json_schema_extra=SECRET,
     )
 
 
 class Redis(Section):
     log_urls: tuple[NonEmpty, ...] = Field(
-        (), description="Redis servers that hold the sample log of a cluster.", json_schema_extra=SECRET
+        (),
+        description="Redis servers that hold the log and the open panes of a cluster: shard s is on number s mod n. "
+        "Fixed at install.",
+        json_schema_extra=SECRET,
     )
-    broker_url: str = Field("", description="Redis server of Celery in a cluster.", json_schema_extra=SECRET)
+    broker_url: str = Field(
+        "", description="Redis server of Celery in a cluster; nothing is lost with it.", json_schema_extra=SECRET
+    )
+    wait_replicas: Whole = Field(
+        0, ge=0, le=16, description="Replicas of a Redis server that must have a write before it is acknowledged."
+    )
+    max_summary_bytes: ByteSize = Field(
+        size_bytes("4GiB"),
+        ge=1,
+        description="Partial summaries kept in Redis by all shards while PostgreSQL is away; the oldest go first.",
+    )
 
 
 class ReplicaPairs(Section):
@@ -252,16 +277,41 @@ class Kafka(Section):
 
 
 class Replicas3(Section):
-    replicas: Whole = Field(3, ge=1, description="Query engines of a cluster.")
+    replicas: Whole = Field(3, ge=1, le=256, description="Query engines of a cluster.")
 
 
 class Replicas5(Section):
-    replicas: Whole = Field(5, ge=1, description="Streaming workers of a cluster.")
+    replicas: Whole = Field(
+        5, ge=1, le=256, description="Streaming workers of a cluster; so many are started where all roles run together."
+    )
 
 
 class Cluster(Section):
     query_engine: Replicas3 = Replicas3()
     streaming_workers: Replicas5 = Replicas5()
+    linger: DurationMs = Field(
+        duration_ms("10ms"), ge=0, le=1000, description="How long a write waits for others to be appended with it."
+    )
+    lease: DurationMs = Field(
+        duration_ms("30s"), ge=1000, description="How long a worker that is silent keeps its shards from the others."
+    )
+    segment: DurationMs = Field(
+        duration_ms("10m"),
+        ge=1000,
+        description="Length of a log's segments, each read alone and trimmed as a whole. Fixed at install.",
+    )
+    worker_name: WorkerName = Field(
+        "", description="Name of a streaming worker, each its own; empty: made of the host's name and the process id."
+    )
+    health_host: NonEmpty = Field(
+        "127.0.0.1", description="Address at which a worker and the scheduler answer for their health and metrics."
+    )
+    health_port: Whole = Field(
+        8089,
+        ge=0,
+        le=65_000,
+        description="Port of the same, and the next ones where all roles run together; 0: none.",
+    )
 
 
 class Demo(Section):

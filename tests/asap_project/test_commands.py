@@ -52,8 +52,8 @@ def test_options_says_where_a_value_was_set_and_masks_credentials(tmp_path: Path
         (["--query-engine.htp-port", "1"],
          "asap: --query-engine.htp-port: is no option; did you mean --query-engine.http-port?"),
         (["--dta-dir=x"], "asap: --dta-dir: is no option; did you mean --data-dir?"),
-        (["--mode", "cluster"], "asap: mode = cluster (flag --mode): the roles of a cluster are not built yet; "),
-        (["--component", "ingest"], "asap: --component ingest: roles belong to a cluster, which is not built yet; "),
+        (["--mode", "cluster"], "asap: redis.log_urls = [] (default): a cluster keeps its log in Redis; name a server"),
+        (["--component", "ingest"], "asap: --component ingest: roles belong to a cluster; set mode: cluster"),
     ],
 )  # fmt: skip
 def test_a_wrong_start_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str], line: str) -> None:

@@ -246,13 +246,54 @@ def test_celerys_switch_may_say_what_the_mode_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["--mode", "cluster"], "mode = cluster (flag --mode): the roles of a cluster are not built yet"),
         (["--engine.type", "arroyo"], "engine.type = arroyo (flag --engine.type): this engine is not built yet"),
         (["--engine.type", "mock"], "engine.type = mock (flag --engine.type): this engine is not built yet"),
     ],
 )
 def test_a_part_that_is_not_built_is_refused_with_a_sentence(tmp_path: Path, argv: list[str], text: str) -> None:
     assert refused(argv, tmp_path).startswith(text)
+
+
+CLUSTER = {
+    "ASAP_MODE": "cluster",
+    "ASAP_REDIS_LOG_URLS": '["redis://log-0:6379/0", "rediss://log-1:6379/0"]',
+    "ASAP_REDIS_BROKER_URL": "redis://broker:6379/0",
+    "ASAP_DATABASE_URL": "postgresql://asap:word@postgres/asap",
+}
+
+
+def test_a_cluster_with_redis_and_postgresql_is_right(tmp_path: Path) -> None:
+    config = load([], CLUSTER, tmp_path).config
+    assert config.redis.log_urls == ("redis://log-0:6379/0", "rediss://log-1:6379/0")
+    assert (config.cluster.lease, config.cluster.segment, config.cluster.linger) == (30_000, 600_000, 10)
+
+
+@pytest.mark.parametrize(
+    ("env", "text"),
+    [
+        ("ASAP_REDIS_LOG_URLS", "redis.log_urls = [] (default): a cluster keeps its log in Redis; name a server"),
+        ("ASAP_REDIS_BROKER_URL", 'redis.broker_url = "" (default): a cluster\'s ticks go over Redis; name a server'),
+        ("ASAP_DATABASE_URL", 'database.url = "" (default): a cluster keeps summaries in PostgreSQL; set it to'),
+    ],
+)
+def test_a_cluster_without_one_of_its_servers_is_refused(tmp_path: Path, env: str, text: str) -> None:
+    assert refused([], tmp_path, {name: value for name, value in CLUSTER.items() if name != env}).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("env", "value", "text"),
+    [
+        ("ASAP_REDIS_LOG_URLS", '["log:6379"]', "should be redis://host:6379/0"),
+        ("ASAP_REDIS_LOG_URLS", '["redis://a:1", "redis://a:1"]', "names one server twice"),
+        ("ASAP_REDIS_BROKER_URL", "amqp://broker", "should be redis://host:6379/0"),
+        ("ASAP_REDIS_BROKER_URL", "redis://log-0:6379/0", "is one of redis.log_urls"),
+        ("ASAP_CLUSTER_HEALTH_PORT", "8088", "is query_engine.http_port; choose another"),
+        ("ASAP_CLUSTER_WORKER_NAME", "a b", "should match pattern"),
+        ("ASAP_CLUSTER_LINGER", "2s", "should be less than or equal to 1000"),
+    ],
+)
+def test_a_servers_name_and_a_clusters_numbers_are_checked(tmp_path: Path, env: str, value: str, text: str) -> None:
+    assert text in refused([], tmp_path, CLUSTER | {env: value})
 
 
 def test_every_option_has_a_help_and_names_of_its_own() -> None:

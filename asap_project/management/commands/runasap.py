@@ -2,7 +2,7 @@
 
 import sys
 from argparse import ArgumentParser
-from typing import Any
+from typing import Any, NoReturn
 
 from asap_project.config.derived import data_dir
 from asap_project.management.command import ConfigCommand
@@ -20,10 +20,18 @@ class Command(ConfigCommand):
 
     def handle(self, *args: Any, **given: Any) -> None:
         config = self.loaded.config
+        if config.mode == "cluster":
+            _refuse("mode: cluster: the roles of a cluster are not built yet; set mode: single-node")
         if given["component"]:
-            print(f"asap: --component {given['component']}: roles belong to a cluster, which is not built yet; "
-                  "leave the flag out to run everything in one process", file=sys.stderr)  # fmt: skip
-            raise SystemExit(2)
+            _refuse(
+                f"--component {given['component']}: roles belong to a cluster; set mode: cluster, "
+                "or leave the flag out to run everything in one process"
+            )
         listener = listen(config)
         prepare(data_dir(config))
         serve(listener, config.security.tls)
+
+
+def _refuse(line: str) -> NoReturn:
+    print(f"asap: {line}", file=sys.stderr)
+    raise SystemExit(2)
