@@ -41,7 +41,9 @@ def buckets_of(argument: Vector, at: Evaluation) -> Buckets:
     rows = argument.take(good)
     bare = rows.frame.drop((BUCKET,))
     group, first = group_rows(np.ascontiguousarray(bare.codes))
-    order = np.lexsort((bound[good], group))
+    # equal bounds in order of their texts, so that sums do not depend on the order of the rows
+    by_text = rows.frame.keep((BUCKET,)).key_order()
+    order = by_text[np.lexsort((bound[good][by_text], group[by_text]))]
     starts = np.searchsorted(group[order], np.arange(len(first) + 1))
     marks = None if rows.drop_name is None else rows.drop_name[first]
     return Buckets(bare.take(first), marks, starts, bound[good][order], rows.values[order], rows.present[order])

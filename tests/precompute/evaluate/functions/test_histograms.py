@@ -1,14 +1,17 @@
 """Classic histograms, against a slow reading of the definition."""
 
 import math
+from itertools import permutations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from precompute.evaluate.context import Features
+from precompute.evaluate.functions.histograms import buckets_of
 from precompute.evaluate.functions.numbers import go_g
 from tests.precompute.evaluate.functions.asked import Asked, Drawn, rows
+from tests.precompute.evaluate.made import nowhere, vector
 
 INF, NAN = math.inf, math.nan
 BOUNDS = st.lists(st.sampled_from([-5.0, -1.0, 0.0, 0.5, 1.0, 2.0, 10.0]), unique=True, max_size=5).map(sorted)
@@ -53,6 +56,17 @@ def observed_below(value: float, bounds: list[float], counts: list[float]) -> fl
 def close(got: float | None, right: float) -> bool:
     near = got is not None and math.isclose(got, right, rel_tol=1e-12, abs_tol=1e-12)
     return near or (got is not None and math.isnan(got) and math.isnan(right))
+
+
+def test_equal_bounds_add_up_in_order_of_their_texts_in_whatever_order_the_rows_come() -> None:
+    counts = {"1": 0.1, "1.0": 0.2, "1.00": 0.3, "+Inf": 7.0}
+    found = set()
+    for texts in permutations(counts):
+        made = [({"__name__": "b", "le": le}, [counts[le]]) for le in texts]
+        buckets = buckets_of(vector(made, 1), nowhere(1))
+        assert buckets.bounds.tolist() == [1, 1, 1, INF]
+        found.add(tuple(buckets.values[:, 0].tolist()))
+    assert found == {(0.1, 0.2, 0.3, 7.0)}
 
 
 @given(BOUNDS, COUNTS, st.sampled_from([0.0, 0.25, 0.5, 0.9, 1.0]))
