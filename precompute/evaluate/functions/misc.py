@@ -48,7 +48,8 @@ def _scalar(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
     """The value of the only element at each step; NaN where there is none or are several."""
     argument = vector(node.args[0], at, evaluate)
     only = np.count_nonzero(argument.present, axis=0) == 1
-    values = np.where(argument.present & only, argument.values, 0.0).sum(axis=0)
+    # -0.0 changes no value, not even a zero's sign
+    values = np.where(argument.present & only, argument.values, -0.0).sum(axis=0, initial=-0.0)
     return Scalar(np.where(only, values, np.nan))
 
 

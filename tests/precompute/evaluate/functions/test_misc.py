@@ -67,6 +67,12 @@ def test_the_timestamp_of_anything_else_is_the_evaluations() -> None:
     assert rows({"x": [1, 1]}, "timestamp(abs(x))", 5, 15) == {"": [5, 15]}
 
 
+def test_a_scalar_keeps_the_sign_of_a_zero_whatever_other_steps_have() -> None:
+    series = {'x{i="1"}': [-0.0, None, None], 'x{i="2"}': [None, 0.0, None]}
+    assert Asked(series, "1 / scalar(last_over_time(x[5s]))", 0, 10).numbers() == [-math.inf, math.inf]
+    assert Asked({'x{i="1"}': [-0.0]}, "1 / scalar(x)", 0).numbers() == [-math.inf]
+
+
 def test_what_the_query_is_asked_for() -> None:
     for text, right in (("start()", 10), ("end()", 40), ("range()", 30), ("step()", 15)):
         assert Asked({}, text, 10, 25, 40).numbers() == [right] * 3
