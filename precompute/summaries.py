@@ -138,7 +138,7 @@ def pack(summaries: Sequence[Summary]) -> Summary:
         np.concatenate([[0], np.cumsum(np.concatenate([np.diff(s.row_off) for s in summaries]))]),
         np.concatenate(groups),
         keys,
-        {n: concat_columns(accumulator(n).columns, [s.states[n] for s in summaries]) for n in summaries[0].states},
+        _stacked(summaries),
         np.concatenate([s.seen for s in summaries]),
         np.concatenate([s.plan for s in summaries]),
         np.concatenate([s.flags for s in summaries]),
@@ -155,12 +155,37 @@ def regroup(summary: Summary, into: I32, keys: Sequence[GroupKey]) -> Summary:
     target = into[summary.group].astype(np.int64)
     kept = np.flatnonzero(target >= 0)
     cells = summary.pane_of_row()[kept] * len(keys) + target[kept]
-    filled = np.zeros(summary.panes * len(keys), np.bool_)
-    filled[cells] = True
-    states = _merged(summary, kept, (np.cumsum(filled) - 1)[cells], int(filled.sum()))
-    pane, group = np.divmod(np.flatnonzero(filled), max(len(keys), 1))
-    off = _offsets(pane, summary.panes)
-    return replace(summary, row_off=off, group=group.astype(np.int32), keys=tuple(keys), states=states)
+    off, group, states = _folded(summary.states, summary.rows, kept, cells, (summary.panes, len(keys)))
+    return replace(summary, row_off=off, group=group, keys=tuple(keys), states=states)
+
+
+def fold(parts: Sequence[Summary]) -> Summary:
+    """One Summary of what several, made of disjoint series, say of the same panes; groups are merged in their order.
+
+    A pane that FAILED in one of them failed and has no rows. Raises ValueError if there is none, or their panes or
+    accumulators differ.
+    """
+    seen, plan, flags = common_panes(parts)
+    keys, groups = _united(parts)
+    pane = np.concatenate([part.pane_of_row() for part in parts])
+    kept = np.flatnonzero(flags[pane] & FAILED == 0)
+    cells = (pane * len(keys) + np.concatenate(groups))[kept]
+    off, group, states = _folded(_stacked(parts), len(pane), kept, cells, (len(flags), len(keys)))
+    return _without_unused_keys(Summary(parts[0].ends_ms, off, group, keys, states, seen, plan, flags))
+
+
+def common_panes(parts: Sequence[Summary]) -> tuple[I64, I64, U8]:
+    """`seen`, `plan` and `flags` of the panes that all the parts are of.
+
+    Raises ValueError if there is no part, or their panes or accumulators differ.
+    """
+    if not parts or any(part.states.keys() != parts[0].states.keys() for part in parts):
+        raise ValueError("only summaries with the same accumulators can be merged, at least one")
+    if any(not np.array_equal(part.ends_ms, parts[0].ends_ms) for part in parts):
+        raise ValueError("only summaries of the same panes can be merged")
+    seen = np.max([part.seen for part in parts], axis=0)
+    plan = np.min([part.plan for part in parts], axis=0)
+    return seen, plan, np.bitwise_or.reduce([part.flags for part in parts])
 
 
 def only(summary: Summary, accumulators: Sequence[str]) -> Summary:
@@ -168,14 +193,32 @@ def only(summary: Summary, accumulators: Sequence[str]) -> Summary:
     return replace(summary, states={name: summary.states[name] for name in accumulators})
 
 
-def _merged(summary: Summary, kept: I64, into: I64, n_rows: int) -> dict[str, State]:
+def _folded(
+    states: Mapping[str, State], rows: int, kept: I64, cells: I64, shape: tuple[int, int]
+) -> tuple[I64, I32, dict[str, State]]:
+    """`row_off`, `group` and states of panes × groups (`shape`), the row `kept[i]` merged into cell `cells[i]`."""
+    panes, groups = shape
+    filled = np.zeros(panes * groups, np.bool_)
+    filled[cells] = True
+    merged = _merged(states, rows, kept, (np.cumsum(filled) - 1)[cells], int(filled.sum()))
+    pane, group = np.divmod(np.flatnonzero(filled), max(groups, 1))
+    return _offsets(pane, panes), group.astype(np.int32), merged
+
+
+def _merged(states: Mapping[str, State], rows: int, kept: I64, into: I64, n_rows: int) -> dict[str, State]:
     """The rows `kept`, each merged into its row of `into`; a mere rearrangement needs no merge."""
     if n_rows == len(kept):
         picks = np.empty(n_rows, np.int64)
         picks[into] = kept
-        return _taken(summary.states, picks)
-    taken = summary.states if len(kept) == summary.rows else _taken(summary.states, kept)
+        return _taken(states, picks)
+    taken = states if len(kept) == rows else _taken(states, kept)
     return {name: accumulator(name).merge(state, into, n_rows) for name, state in taken.items()}
+
+
+def _stacked(summaries: Sequence[Summary]) -> dict[str, State]:
+    """The rows of all, one Summary after another."""
+    names = summaries[0].states
+    return {name: concat_columns(accumulator(name).columns, [s.states[name] for s in summaries]) for name in names}
 
 
 def _taken(states: Mapping[str, State], rows: I64) -> dict[str, State]:

@@ -24,3 +24,6 @@ FUNCTIONS: Mapping[str, Rule] = {
 
 OF_ONE_SERIES = frozenset({*math.RULES, *dates.RULES, *over_time.RULES} - {"predict_linear", *EXPERIMENTAL})
 """Whose value at a time is made of one series' samples before that time, wherever the query stands."""
+
+MADE_BY_SERIES = frozenset({*math.RULES, *dates.RULES, *over_time.RULES, "timestamp", "time", "pi"})
+"""Whose value at a time is made of one series' samples and the time itself, or of no series."""

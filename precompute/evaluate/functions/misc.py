@@ -10,7 +10,7 @@ from precompute.evaluate.expr import EQUAL, Call, Matcher, Range, Selector
 from precompute.evaluate.functions.arguments import scalar, vector
 from precompute.evaluate.functions.results import one_row
 from precompute.evaluate.names import drop_names
-from precompute.evaluate.ranges import over_range, read_instant
+from precompute.evaluate.ranges import read_instant
 from precompute.evaluate.values import Scalar, Value
 from precompute.labels import METRIC_NAME
 from precompute.samples import Bool
@@ -62,9 +62,14 @@ def _absent(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
 
 def _absent_over_time(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
     argument = node.args[0]
-    present = over_range("present_over_time", argument, at, evaluate).present
+    present = vector(samples_of_absent(node), at, evaluate).present
     matchers = argument.selector.matchers if isinstance(argument, Range) else ()
     return _where_nothing(present, matchers)
+
+
+def samples_of_absent(node: Call) -> Call:
+    """The rows of which `absent_over_time` tells that there are none, as an expression that is no error."""
+    return Call("last_over_time", node.args)
 
 
 def _where_nothing(present: Bool, matchers: tuple[Matcher, ...]) -> Value:
