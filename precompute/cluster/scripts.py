@@ -201,3 +201,13 @@ return freed
 """
 )
 """Panes that the long-term store has, or that are not kept any more, leave Redis."""
+
+PUBLISH = Script(
+    """
+-- KEYS plan   ARGV content -> revision
+if redis.call('HGET', KEYS[1], 'content') == ARGV[1] then return tonumber(redis.call('HGET', KEYS[1], 'revision')) end
+redis.call('HSET', KEYS[1], 'content', ARGV[1])
+return redis.call('HINCRBY', KEYS[1], 'revision', 1)
+"""
+)
+"""The plan in force, for all roles."""
