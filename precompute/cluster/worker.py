@@ -18,11 +18,13 @@ from precompute.cluster.ground import Lost, ShardGround
 from precompute.cluster.partial_store import PartialStore, Stored
 from precompute.cluster.shard import Shard
 from precompute.cluster.shards import Shards
-from precompute.engines.minibatch import EngineLimits, MiniBatchEngine, Summarise
+from precompute.cluster.storing import Storing
+from precompute.engines.minibatch import EngineLimits, MiniBatchEngine
 from precompute.errors import PrecomputeError, Rejected
 from precompute.evaluate.head_source import HeadSource
 from precompute.head import Head
 from precompute.labels import SeriesTable
+from precompute.partials import shard_summaries
 from precompute.selection import Index
 from precompute.sinks import DirectSink
 
@@ -86,13 +88,14 @@ class ShardWorkers:
 
     def __init__(
         self, shards: Shards, settings: WorkerSettings, plan: Callable[[], Sequence[Aggregation]], stored: Stored,
-        summarise: Summarise, clock: Clock,
+        clock: Clock, storing: Storing | None = None,
     ) -> None:  # fmt: skip
         """plan: the aggregations in force; asked at each tick. Raises PrecomputeError while they are not known."""
         self.name = settings.name
         self.shards, self.settings = shards, settings
         self.held_by_number = tuple(Held(shard) for shard in shards.all)
-        self._plan, self._stored, self._summarise, self._clock = plan, stored, summarise, clock
+        self._plan, self._stored, self._clock = plan, stored, clock
+        self.storing, self._storing = storing, threading.Lock()
         self._stopping = False
 
     def tick(self, number: int, release: bool = False) -> Outcome:
@@ -105,6 +108,17 @@ class ShardWorkers:
             return "stopping" if self._stopping else self._tick(held, release)
         finally:
             held.lock.release()
+
+    def store(self) -> None:
+        """Move final panes to the long-term store; nothing where that is still being done here."""
+        if self.storing is None or not self._storing.acquire(blocking=False):
+            return
+        try:
+            self.storing.run(self._plan())
+        except PrecomputeError as error:
+            logger.warning("final panes are not stored now: %s", error)
+        finally:
+            self._storing.release()
 
     def held(self) -> tuple[int, ...]:
         """Shards that are warm here."""
@@ -158,7 +172,7 @@ class ShardWorkers:
         head = Head(SeriesTable(own.hash_seed, len(self.shards)), own.head_max_bytes)
         ground = ShardGround(held.shard, own.name, head, own.window_ms, own.batch, self._clock, self._check_room)
         store, source = PartialStore(held.shard, ground.commit, self._stored), HeadSource(head, Index())
-        engine = MiniBatchEngine(ground, source, store, aggregations, own.engine, self._clock, self._summarise)
+        engine = MiniBatchEngine(ground, source, store, aggregations, own.engine, self._clock, shard_summaries)
         ground.begin(own.engine.acceptance_ms)
         engine.load()
         held.counts.cold += 1

@@ -28,6 +28,7 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     """(name, type, labels, meaning) of every metric, from where each is declared."""
     from asap_project.security.guard import SecurityMetrics
     from ingest.metrics import IngestMetrics
+    from precompute.cluster.metrics import SHARD_GAUGES, STORING_COUNTERS, WORKER_COUNTERS, WORKER_GAUGES
     from precompute.metrics import COUNTERS, GAUGES
     from query.metrics import (
         CACHE_COUNTERS,
@@ -38,10 +39,14 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
         WatchMetrics,
     )
 
-    gauges: tuple[tuple[str, str, object], ...] = (*GAUGES, *CACHE_GAUGES, *PLANNER_GAUGES)
-    counters: tuple[tuple[str, str, object], ...] = (*COUNTERS, *CACHE_COUNTERS, *PLANNER_COUNTERS)
+    gauges: tuple[tuple[str, str, object], ...] = (*GAUGES, *CACHE_GAUGES, *PLANNER_GAUGES, *WORKER_GAUGES)
+    counters: tuple[tuple[str, str, object], ...] = (
+        *COUNTERS, *CACHE_COUNTERS, *PLANNER_COUNTERS, *STORING_COUNTERS,
+    )  # fmt: skip
     yield from ((name, "gauge", "", meaning) for name, meaning, _ in gauges)
     yield from ((f"{name}_total", "counter", "", meaning) for name, meaning, _ in counters)
+    yield from ((name, "gauge", "shard", meaning) for name, meaning, _ in SHARD_GAUGES)
+    yield from ((f"{name}_total", "counter", "shard", meaning) for name, meaning, _ in WORKER_COUNTERS)
     for declare in (IngestMetrics, QueryMetrics, WatchMetrics, SecurityMetrics):
         for metric in vars(declare(CollectorRegistry())).values():
             described = metric.describe()[0]

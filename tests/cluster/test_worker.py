@@ -1,0 +1,242 @@
+"""A worker's shard on a real Redis: what it commits is what one process makes, whoever else held it meanwhile."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from precompute.aggregations import Aggregation
+from precompute.clock import ManualClock
+from precompute.cluster.log import RedisSampleLog
+from precompute.cluster.shard import Shard, ShardLimits, appended
+from precompute.cluster.shards import Shards
+from precompute.cluster.worker import ShardWorkers, WorkerSettings
+from precompute.engines.minibatch import EngineLimits
+from precompute.labels import Labels, SeriesTable
+from precompute.samples import Block
+from precompute.stores.blob import from_bytes
+from precompute.stores.memory import MemoryStore
+from precompute.stores.pieces import joined
+from precompute.summaries import Summary
+from tests.precompute.made_node import HOUR_MS, LATENESS_MS, START_MS, WIDTH_MS, Core, aggregation, series
+from tests.precompute.made_summaries import same
+from tests.servers import RedisServer
+
+LEASE_MS = 30_000
+KEPT = (aggregation("x", ("job",)), aggregation("rate(c[1m])", ("job",), accumulators=("sum", "max")))
+ROWS = tuple((series("x", job=job, pod=f"p{pod}"), pod) for job in "ab" for pod in range(5))
+
+
+@dataclass
+class World:
+    """One shard with a clock that tests move, what was written to it, and its workers."""
+
+    shards: Shards
+    clock: ManualClock
+    log: RedisSampleLog
+    table: SeriesTable
+
+    def worker(self, name: str, kept: Sequence[Aggregation] = KEPT) -> ShardWorkers:
+        limits = EngineLimits(HOUR_MS, LATENESS_MS, HOUR_MS, HOUR_MS, tick_ms=WIDTH_MS)
+        settings = WorkerSettings(name, WIDTH_MS, 0, 1 << 26, 100, limits)
+        return ShardWorkers(self.shards, settings, lambda: kept, MemoryStore(), self.clock)
+
+    @property
+    def shard(self) -> Shard:
+        return self.shards.all[0]
+
+    def write(self, rows: Sequence[tuple[Labels, int, float]]) -> None:
+        sid = np.array([self.table.intern(labels) for labels, _, _ in rows], np.int32)
+        t_ms, value = (np.array([row[k] for row in rows], dtype) for k, dtype in ((1, np.int64), (2, np.float64)))
+        self.log.append(Block(sid, t_ms, value))
+
+    def scrape(self, value: float = 1.0) -> None:
+        """A sample of everything, now."""
+        now_ms = self.clock.now_ms()
+        self.write([(labels, now_ms, value + k) for labels, k in ROWS])
+        self.write([(series("c", job="a"), now_ms, (now_ms - START_MS) / 1000 * value)])
+
+    def pass_time(self, ms: int) -> None:
+        until_ms = self.clock.now_ms() + ms
+        while self.clock.now_ms() < until_ms:
+            self.clock.advance(min(5000, until_ms - self.clock.now_ms()))
+            assert appended(self.shard.server.run(self.shard.beat_call())).outcome == "ok"
+
+    def partials(self, kept: Aggregation) -> Summary:
+        """All panes of an aggregation that are in Redis."""
+        ends, _, _ = self.shard.index([kept.id])[0]
+        blobs = self.shard.blobs(kept.id, ends)
+        return joined([from_bytes(blob) for blob in blobs if blob is not None], 0, 1 << 62)
+
+
+@pytest.fixture
+def world(redis: RedisServer) -> Iterator[World]:
+    clock = ManualClock(START_MS)
+    limits = ShardLimits(HOUR_MS, 60_000, LATENESS_MS, HOUR_MS, 600_000, LEASE_MS, 1 << 26, 1 << 26)
+    shards, table = Shards([redis.url], 1, limits, clock.now_ms), SeriesTable(shards=1)
+    shards.create(complete=True)
+    yield World(shards, clock, RedisSampleLog(shards.all[0], table), table)
+    shards.close()
+
+
+def test_its_panes_are_those_of_one_process(world: World, tmp_path: Path) -> None:
+    core, worker = Core(tmp_path, KEPT), world.worker("a")
+    for _ in range(8):
+        for write in (world.write, core.write):
+            now_ms = world.clock.now_ms()
+            write([(labels, now_ms - 4000, float(k) + now_ms % 7) for labels, k in ROWS])
+            write([(series("c", job="a"), now_ms, now_ms / 1000)])
+        world.pass_time(WIDTH_MS)
+        core.pass_time(WIDTH_MS)
+        assert worker.tick(0) == "done"
+        core.tick()
+    for kept in KEPT:
+        ours, theirs = world.partials(kept), core.store.get(kept.id, 0, 1 << 62)
+        first_ms = int(theirs.ends_ms[0])
+        assert same(_from(ours, first_ms), _from(theirs, first_ms))
+        assert not ours.row_off[np.searchsorted(ours.ends_ms, first_ms)], "nothing was there before"
+
+
+def _from(summary: Summary, first_ms: int) -> Summary:
+    """Without what numbers of entries say, which are each log's own."""
+    from dataclasses import replace
+
+    from precompute.summaries import between
+
+    part = between(summary, first_ms - 1, 1 << 62)
+    return replace(part, seen=np.zeros(part.panes, np.int64))
+
+
+def test_a_second_tick_finds_nothing_to_do(world: World) -> None:
+    worker = world.worker("a")
+    world.scrape()
+    world.pass_time(45_000)
+    worker.tick(0)
+    before = world.shard.last_told()
+    assert worker.tick(0) == "done"
+    assert world.shard.last_told() == before
+
+
+def test_a_late_sample_replaces_the_panes_that_it_touches(world: World) -> None:
+    worker = world.worker("a")
+    world.scrape()
+    world.pass_time(60_000)
+    worker.tick(0)
+    before = world.partials(KEPT[0])
+    world.write([(series("x", job="a", pod="late"), START_MS + 1000, 100.0)])
+    worker.tick(0)
+    after = world.partials(KEPT[0])
+    assert (after.seen >= before.seen).all()
+    changed = after.ends_ms[after.seen > before.seen]
+    assert changed[0] == START_MS + WIDTH_MS
+    assert after.states["max"]["max"].max() == 100.0
+
+
+def test_another_worker_is_told_that_the_shard_is_taken_until_the_lease_ends(world: World) -> None:
+    one, other = world.worker("a"), world.worker("b")
+    world.scrape()
+    assert one.tick(0) == "done"
+    assert other.tick(0) == "taken"
+    assert other.held() == ()
+    world.pass_time(LEASE_MS + 5000)
+    assert other.tick(0) == "done"
+    assert one.tick(0) == "taken"
+    assert (one.held(), other.held()) == ((), (0,))
+
+
+def test_one_that_stalls_past_its_lease_cannot_commit(world: World) -> None:
+    one, other = world.worker("a"), world.worker("b")
+    world.scrape()
+    world.pass_time(45_000)
+    one.tick(0)
+    warm = one.held_by_number[0].warm
+    assert warm is not None
+    warm.ground.begin(HOUR_MS)
+    world.pass_time(LEASE_MS + 5000)
+    other.tick(0)
+    world.scrape(50.0)
+    before = world.shard.index([KEPT[0].id])[0]
+    with pytest.raises(Exception, match="not ours"):
+        warm.sink.send([(KEPT[0].id, world.partials(KEPT[0]))])
+    with pytest.raises(Exception, match="not ours"):
+        warm.ground.trim(0)
+    assert all((a == b).all() for a, b in zip(before, world.shard.index([KEPT[0].id])[0], strict=True))
+
+
+def test_a_shard_that_is_given_away_is_taken_at_once(world: World) -> None:
+    one, other = world.worker("a"), world.worker("b")
+    world.scrape()
+    assert one.tick(0, release=True) == "done"
+    assert one.held() == ()
+    assert other.tick(0) == "done"
+
+
+def test_a_worker_that_ends_gives_its_shards_back(world: World) -> None:
+    one, other = world.worker("a"), world.worker("b")
+    world.scrape()
+    one.tick(0)
+    one.shutdown()
+    assert one.tick(0) == "stopping"
+    assert other.tick(0) == "done"
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_final_follows_the_floor_and_the_log_is_trimmed_behind_it(world: World, cold: bool) -> None:
+    worker = world.worker("a")
+    for _ in range(13):
+        world.scrape()
+        world.pass_time(600_000)
+        worker = world.worker("b") if cold else worker
+        if cold:
+            world.pass_time(LEASE_MS + 1000)
+        assert worker.tick(0) == "done"
+    state = world.shard.state()
+    assert state is not None
+    assert state.final_ms == state.floor_ms == world.clock.now_ms() - HOUR_MS
+    assert START_MS < state.base_ms <= state.final_ms - HOUR_MS
+    assert state.cut > 0
+    assert len(world.shard.read(0, 1000)) < 26
+
+
+def test_what_is_no_longer_kept_leaves_open_panes_behind_nowhere(world: World) -> None:
+    kept = list(KEPT)
+    worker = world.worker("a", kept)
+    world.scrape()
+    world.pass_time(60_000)
+    worker.tick(0)
+    gone = kept.pop()
+    worker.tick(0)
+    assert world.partials(gone).panes == 0
+    assert world.partials(kept[0]).panes > 0
+
+
+def test_a_new_aggregation_is_filled_from_the_log_at_once(world: World) -> None:
+    kept = [KEPT[0]]
+    worker = world.worker("a", kept)
+    for _ in range(6):
+        world.scrape()
+        world.pass_time(WIDTH_MS)
+    worker.tick(0)
+    kept.append(KEPT[1])
+    worker.tick(0)
+    assert (world.partials(KEPT[1]).ends_ms == world.partials(KEPT[0]).ends_ms).all()
+
+
+def test_a_redis_that_is_away_costs_a_tick(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from precompute.cluster.server import Server, ServerDown
+
+    worker = world.worker("a")
+    world.scrape()
+    world.pass_time(45_000)
+    run: Callable[..., object] = Server.run_all
+
+    def away(*_: object) -> object:
+        raise ServerDown("away")
+
+    monkeypatch.setattr(Server, "run_all", away)
+    assert worker.tick(0) == "failed"
+    monkeypatch.setattr(Server, "run_all", run)
+    assert worker.tick(0) == "done"
+    assert world.partials(KEPT[0]).panes
