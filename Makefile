@@ -1,9 +1,10 @@
 # Needs make and Python 3.11. Everything else goes into .venv.
 
-PYTHON ?= python3.11
-VENV   ?= .venv
-SCALE  ?=
-ARGS   ?=
+PYTHON  ?= python3.11
+VENV    ?= .venv
+SCALE   ?=
+MINUTES ?= 10
+ARGS    ?=
 
 PY       := $(VENV)/bin/python
 PIP      := $(PY) -m pip --disable-pip-version-check
@@ -14,7 +15,7 @@ KERNELS  := $(VENV)/.compiled-kernels
 COMPILED := $(shell grep -rl --include='*.py' -E '@(kernel|inlined|intrinsic)\b' precompute ingest query)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check docs bench bench-promql bench-http bench-sketches bench-plan differential corpus coverage accuracy clean
+.PHONY: help run demo test check docs bench bench-promql bench-http bench-sketches bench-plan differential corpus coverage accuracy chaos clean
 
 help:
 	@echo "make run     start ASAP on 127.0.0.1:8088       (options: make run ARGS='--query-engine.http-port 9090')"
@@ -30,6 +31,7 @@ help:
 	@echo "make differential  a hundred thousand random queries, answered alike by Prometheus (ARGS='--seed 7')"
 	@echo "make corpus  every expression of CORPUS_DIR's dashboards, answered alike by Prometheus (ARGS='--seed 7')"
 	@echo "make coverage  how much of CORPUS_DIR's dashboards a plan serves, into docs/planning.md"
+	@echo "make chaos   MINUTES=10 of faults in a whole cluster, judged sample by sample (ARGS='--seed 7')"
 	@echo "make docs    write docs/options.md and docs/metrics.md"
 	@echo "make clean   remove .venv and caches; data stays"
 
@@ -80,6 +82,9 @@ corpus: $(DEV) $(KERNELS)
 
 coverage: $(DEV) $(KERNELS)
 	$(PY) -m tests.corpus.coverage $(ARGS)
+
+chaos: $(DEV) $(KERNELS)
+	$(PY) -m tests.chaos.run --minutes $(MINUTES) $(ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
