@@ -15,7 +15,7 @@ KERNELS  := $(VENV)/.compiled-kernels
 COMPILED := $(shell grep -rl --include='*.py' -E '@(kernel|inlined|intrinsic)\b' precompute ingest query)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check docs bench bench-promql bench-http bench-sketches bench-plan differential corpus coverage accuracy chaos clean
+.PHONY: help run demo test check docs bench bench-promql bench-http bench-sketches bench-plan differential corpus coverage accuracy chaos bench-cluster clean
 
 help:
 	@echo "make run     start ASAP on 127.0.0.1:8088       (options: make run ARGS='--query-engine.http-port 9090')"
@@ -28,6 +28,7 @@ help:
 	@echo "make bench-http  measure small queries over HTTP beside Prometheus"
 	@echo "make bench-sketches  measure updates, merges and estimates of all accumulators beside other packages"
 	@echo "make bench-plan  measure what 200 aggregations over 100,000 series cost for each pane"
+	@echo "make bench-cluster  measure a cluster's roles, with one and with two workers (SCALE=full: 984,000 series)"
 	@echo "make differential  a hundred thousand random queries, answered alike by Prometheus (ARGS='--seed 7')"
 	@echo "make corpus  every expression of CORPUS_DIR's dashboards, answered alike by Prometheus (ARGS='--seed 7')"
 	@echo "make coverage  how much of CORPUS_DIR's dashboards a plan serves, into docs/planning.md"
@@ -73,6 +74,9 @@ bench-sketches: $(DEV) $(KERNELS)
 
 bench-plan: $(DEV) $(KERNELS)
 	$(PY) -m tests.bench.plan $(ARGS)
+
+bench-cluster: $(DEV) $(KERNELS)
+	$(PY) -m tests.bench.cluster $(if $(SCALE),--scale $(SCALE)) $(ARGS)
 
 differential: $(DEV) $(KERNELS)
 	$(PY) -m tests.differential.run $(ARGS)

@@ -32,8 +32,8 @@ CONFIG: dict[str, Any] = {
             "shards": SHARDS,
         }
     },
-    "head": {"retention": "10m"},
-    "cluster": {"lease": "3s"},
+    "head": {"retention": "5m"},
+    "cluster": {"lease": "3s", "segment": "30s"},
     "query_engine": {"lookback_delta": "10s", "cache_bytes": 0},
     "aggregations": [
         {"expr": "count_over_time(chaos_gauge[5s])", "by": ["g"], "accumulators": ["sum"]},
