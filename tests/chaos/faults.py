@@ -78,6 +78,7 @@ class Weather:
     kinds: tuple[Kind, ...]
     draw: random.Random
     clock: Clock
+    gap_s: tuple[float, float] = GAP_S
     struck: list[Struck] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     """Roles that ended by themselves; they were started again, as a cluster's manager does."""
@@ -87,7 +88,7 @@ class Weather:
         """Faults at random moments; those that are not mended yet stay until `calm`."""
         until_s = self.clock.monotonic_s() + seconds
         while (now_s := self.clock.monotonic_s()) < until_s:
-            next_s = now_s + self.draw.uniform(*GAP_S)
+            next_s = now_s + self.draw.uniform(*self.gap_s)
             while (now_s := self.clock.monotonic_s()) < next_s:
                 self._mend(now_s)
                 due_s = min([next_s, *(at_s for at_s, _, _ in self._open)])
