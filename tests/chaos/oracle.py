@@ -4,6 +4,9 @@
     twice    samples that were counted again
     wrong    panes, by aggregation, that differ in any bit from the recount, whoever served them
 
+An answer that came from summaries while things failed must have counted what was acknowledged some seconds before it,
+and nothing that was never sent; one that did not is a wrong pane too.
+
 A Redis that syncs each second may lose, when it is killed, what it acknowledged in the last seconds. Such samples are
 counted apart, and panes that look at one are not judged: who has seen it and who has not is chance. So it is with a
 sample that was acknowledged so late that it may have been refused as too old.
@@ -19,6 +22,7 @@ import numpy as np
 from precompute.labels import Labels
 from precompute.samples import I64, Bool
 from tests.chaos.faults import LOG_KILLED, Struck
+from tests.chaos.freshness import Claim
 from tests.chaos.load import SCRAPE_MS, Acknowledged, Sender, columns
 from tests.chaos.recount import Recount, Vectors, differing, shards_of
 from tests.chaos.setup import COUNTED, KEPT, LOOKBACK_MS, REACH_MS, SHARDS, WIDTH_MS
@@ -26,6 +30,8 @@ from tests.cluster.roles import Cluster
 from tests.e2e.talking import instant, points, tier
 from tests.running import Program, poll_until
 
+KNOWN_MS = 5000
+"""What was acknowledged so long ago must be known to a query engine that is there."""
 UNSYNCED_MS = 2000
 """What a Redis may lose that syncs each second."""
 SHOWN = 3
@@ -96,6 +102,27 @@ class Oracle:
         """Every pane that was judged before: final ones too say what they said."""
         for part in self._slices:
             self._compare(part, count=False)
+
+    def judge_claims(self, claims: Sequence[Claim]) -> None:
+        """What was answered from summaries in the meantime; all samples are acknowledged now."""
+        groups = [tuple((name, text) for name, text in labels if name == "g") for labels in self._labels]
+        gauges = np.array([dict(labels)["__name__"] == "chaos_gauge" for labels in self._labels])
+        for claim in claims:
+            samples = columns(self._senders, claim.end_ms - WIDTH_MS, claim.end_ms)
+            if not self._is_doubtful(claim.end_ms):
+                self._judge_claim(claim, samples, groups, gauges[samples.series])
+
+    def _judge_claim(self, claim: Claim, samples: Acknowledged, groups: Sequence[Labels], counts: Bool) -> None:
+        known = samples.heard_ms < claim.asked_ms - KNOWN_MS
+        least = Counter(groups[series] for series in samples.series[counts & known])
+        most = Counter(groups[series] for series in samples.series[counts])
+        for group in least.keys() | claim.counted.keys():
+            if not least[group] <= claim.counted.get(group, 0.0) <= most[group]:
+                self.verdict.differ.add((COUNTED, claim.end_ms))
+                self.verdict.said.append(
+                    f"wrong: {group} at {claim.end_ms}, asked at {claim.asked_ms}, from a summary: "
+                    f"{claim.counted.get(group)} samples instead of {least[group]} to {most[group]}"
+                )
 
     def _settled_ms(self) -> int:
         return min(sender.settled_ms() for sender in self._senders)

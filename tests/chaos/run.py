@@ -19,7 +19,7 @@ from tests.chaos.faults import Weather, kinds
 from tests.chaos.freshness import Freshness, watching
 from tests.chaos.load import Sender, sending
 from tests.chaos.oracle import Oracle, Verdict
-from tests.chaos.setup import ACCEPTED_MS, CONFIG, COUNTS, KEPT, LATENESS_MS, LEASE_S, WIDTH_MS
+from tests.chaos.setup import ACCEPTED_MS, CONFIG, COUNTS, LATENESS_MS, LEASE_S, WIDTH_MS
 from tests.cluster.roles import Cluster, cluster, ground, print_logs
 from tests.running import Program
 
@@ -101,7 +101,7 @@ def _rounds(running: Cluster, rounds: int, draw: random.Random, away_s: float) -
     senders = [Sender(name, PAIRS, urls, clock, draw.randrange(1 << 32)) for name in SENDERS]
     weather = Weather(running, kinds(LEASE_S, away_s), draw, clock)
     oracle = Oracle(running, senders, clock.now_ms(), ACCEPTED_MS)
-    freshness = Freshness(KEPT[1], lambda: _answering(running), clock)
+    freshness = Freshness(lambda: _answering(running), clock, random.Random(draw.randrange(1 << 32)))
     with sending(senders) as finish, watching(freshness):
         for number in range(rounds):
             weather.storm(ROUND_S)
@@ -109,6 +109,7 @@ def _rounds(running: Cluster, rounds: int, draw: random.Random, away_s: float) -
             print(f"chaos: round {number + 1}: {len(weather.struck)} faults so far", file=sys.stderr, flush=True)
         finish()
     oracle.judge_again()
+    oracle.judge_claims(freshness.claims)
     return Outcome(weather, oracle.verdict, freshness, clock.monotonic_s() - begin_s)
 
 

@@ -8,8 +8,9 @@ from typing import Any, cast
 import pytest
 
 from precompute.clock import SystemClock
+from tests.chaos.freshness import Claim
 from tests.chaos.load import Sender, sending
-from tests.chaos.oracle import Oracle, Verdict
+from tests.chaos.oracle import KNOWN_MS, Oracle, Verdict
 from tests.chaos.setup import ACCEPTED_MS, CONFIG, KEPT, LATENESS_MS, WIDTH_MS
 from tests.cluster.roles import QUERY_ENGINE, Cluster, Ground, Role
 from tests.e2e.talking import write
@@ -86,3 +87,13 @@ def test_a_sample_that_nobody_sent_is_counted_twice_and_makes_its_pane_wrong(loa
     assert found.lost == 0
     assert found.twice == 1
     assert any(line.startswith("wrong: sum by (g) (count_over_time") for line in found.said)
+
+
+def test_an_answer_that_lacks_what_was_acknowledged_long_before_is_wrong(loaded: Loaded) -> None:
+    cluster = Cluster(cast(Ground, _NoServers()), (loaded.role,))
+    end_ms, labels = loaded.middle_ms, (("g", "a"),)
+    heard_ms = max(scrape.acknowledged_ms for sender in loaded.senders for scrape in sender.acknowledged)
+    for asked_ms, is_wrong in ((end_ms, False), (heard_ms + KNOWN_MS + 1, True)):
+        judge = Oracle(cluster, loaded.senders, loaded.begin_ms, ACCEPTED_MS)
+        judge.judge_claims([Claim(end_ms, asked_ms, {labels: 1.0})])
+        assert bool(judge.verdict.wrong) is is_wrong, judge.verdict.said
