@@ -1,9 +1,10 @@
 # Needs make and Python 3.11. Everything else goes into .venv.
 
-PYTHON ?= python3.11
-VENV   ?= .venv
-SCALE  ?=
-ARGS   ?=
+PYTHON  ?= python3.11
+VENV    ?= .venv
+SCALE   ?=
+MINUTES ?= 10
+ARGS    ?=
 
 PY       := $(VENV)/bin/python
 PIP      := $(PY) -m pip --disable-pip-version-check
@@ -14,7 +15,7 @@ KERNELS  := $(VENV)/.compiled-kernels
 COMPILED := $(shell grep -rl --include='*.py' -E '@(kernel|inlined|intrinsic)\b' precompute ingest query)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check docs bench bench-promql bench-http bench-sketches bench-plan differential corpus coverage accuracy clean
+.PHONY: help run demo test check docs bench bench-promql bench-http bench-sketches bench-plan differential corpus coverage accuracy chaos bench-cluster clean
 
 help:
 	@echo "make run     start ASAP on 127.0.0.1:8088       (options: make run ARGS='--query-engine.http-port 9090')"
@@ -27,9 +28,11 @@ help:
 	@echo "make bench-http  measure small queries over HTTP beside Prometheus"
 	@echo "make bench-sketches  measure updates, merges and estimates of all accumulators beside other packages"
 	@echo "make bench-plan  measure what 200 aggregations over 100,000 series cost for each pane"
+	@echo "make bench-cluster  measure a cluster's roles, with one and with two workers (SCALE=full: 984,000 series)"
 	@echo "make differential  a hundred thousand random queries, answered alike by Prometheus (ARGS='--seed 7')"
 	@echo "make corpus  every expression of CORPUS_DIR's dashboards, answered alike by Prometheus (ARGS='--seed 7')"
 	@echo "make coverage  how much of CORPUS_DIR's dashboards a plan serves, into docs/planning.md"
+	@echo "make chaos   MINUTES=10 of faults in a whole cluster, judged sample by sample (ARGS='--seed 7')"
 	@echo "make docs    write docs/options.md and docs/metrics.md"
 	@echo "make clean   remove .venv and caches; data stays"
 
@@ -72,6 +75,9 @@ bench-sketches: $(DEV) $(KERNELS)
 bench-plan: $(DEV) $(KERNELS)
 	$(PY) -m tests.bench.plan $(ARGS)
 
+bench-cluster: $(DEV) $(KERNELS)
+	$(PY) -m tests.bench.cluster $(if $(SCALE),--scale $(SCALE)) $(ARGS)
+
 differential: $(DEV) $(KERNELS)
 	$(PY) -m tests.differential.run $(ARGS)
 
@@ -80,6 +86,9 @@ corpus: $(DEV) $(KERNELS)
 
 coverage: $(DEV) $(KERNELS)
 	$(PY) -m tests.corpus.coverage $(ARGS)
+
+chaos: $(DEV) $(KERNELS)
+	$(PY) -m tests.chaos.run --minutes $(MINUTES) $(ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -9,7 +9,7 @@ from tests.bench.bodies import ONE, Encoder
 from tests.bench.client import Client
 from tests.bench.data import STEP_MS, Dataset
 from tests.bench.measure import QUERY
-from tests.bench.systems import LATENESS_MS, System
+from tests.bench.systems import LATENESS_MS
 from tests.running import poll_until
 
 PANES = 4
@@ -17,25 +17,25 @@ _EVERY_S = 0.1
 _DEADLINE_S = 60.0
 
 
-def seconds_to_summary(system: System, url: str, data: Dataset) -> list[float]:
+def seconds_to_summary(write_path: str, write_url: str, read_url: str, data: Dataset) -> list[float]:
     """Writes all series at the next pane ends as they come; per pane the seconds from its seal to its summary."""
     clock = SystemClock()
     encoder = Encoder(data, ONE)
     first_ms = pane_end(clock.now_ms() + STEP_MS, STEP_MS)
     ends = range(first_ms, first_ms + PANES * STEP_MS, STEP_MS)
-    with ThreadPoolExecutor(1) as writer, Client(url) as client:
-        writing = writer.submit(_write, system, url, encoder, ends)
+    with ThreadPoolExecutor(1) as writer, Client(read_url) as client:
+        writing = writer.submit(_write, write_path, write_url, encoder, ends)
         waits = [_wait_for_summary(client, end_ms) for end_ms in ends]
         writing.result()
     return waits
 
 
-def _write(system: System, url: str, encoder: Encoder, ends: Sequence[int]) -> None:
+def _write(path: str, url: str, encoder: Encoder, ends: Sequence[int]) -> None:
     with Client(url) as client:
         for end_ms in ends:
             bodies = list(encoder.batch([end_ms]))
             _wait_until(end_ms)
-            client.send(system.write_path, bodies)
+            client.send(path, bodies)
 
 
 def _wait_for_summary(client: Client, end_ms: int) -> float:

@@ -86,7 +86,7 @@ def _result(system: System, data: Dataset, one: Bodies, twenty: Bodies, truth: T
         meter = Meter(system, program, client)
         loaded_one = _loaded(system, meter, one, data)
         answers = tuple(_answers(meter, data, truth))
-        served_s = seconds_to_summary(system, program.url, data) if meter.is_asap else []
+        served_s = seconds_to_summary(system.write_path, program.url, program.url, data) if meter.is_asap else []
     disk = disk_bytes(home)
     emptied(home)
     return Result(

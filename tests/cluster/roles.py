@@ -105,7 +105,7 @@ class Role:
         self._signal(signal.SIGCONT)
 
     def _signal(self, sent: signal.Signals) -> None:
-        for pid in tree(self.running.process.pid):
+        for pid in _family(self.running.process.pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, sent)
 
@@ -115,6 +115,14 @@ class Role:
             self.resume()
             end(self.program.process)
             self.program = None
+
+
+def _family(pid: int) -> list[int]:
+    """A process and its children; itself alone where some of these are just ending, as they do when it is gone."""
+    try:
+        return tree(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return [pid]
 
 
 @dataclass(frozen=True)
