@@ -1,8 +1,7 @@
 """Settings of hypothesis, and fixtures of the tests that start whole programs."""
 
 import os
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests import running
+from tests.servers import PostgreSQLServer, RedisServer, needs, postgresql_server, redis_server
 
 # how long an example takes is the machine's matter, and a first one may compile kernels; CI judges a change, not a draw
 settings.register_profile("asap", deadline=None, derandomize="CI" in os.environ)
@@ -41,26 +41,45 @@ def asap_process(tmp_path: Path) -> Callable[..., AbstractContextManager[running
 @pytest.fixture(scope="session")
 def prometheus_binary() -> str:
     """Path of a prometheus binary."""
-    return _binary("prometheus", "prometheus")
+    return needs("prometheus", "prometheus")
 
 
 @pytest.fixture(scope="session")
 def promtool_binary() -> str:
     """Path of a promtool binary."""
-    return _binary("promtool", "prometheus")
+    return needs("promtool", "prometheus")
 
 
 @pytest.fixture(scope="session")
 def victoria_metrics_binary() -> str:
     """Path of a victoria-metrics binary."""
-    return _binary("victoria-metrics", "victoria-metrics")
+    return needs("victoria-metrics", "victoria-metrics")
 
 
-def _binary(name: str, package: str) -> str:
-    path = shutil.which(name)
-    if path:
-        return path
-    sentence = f"needs the program {name} (Debian package {package})"
-    if os.environ.get("CI") == "1":
-        pytest.fail(sentence)
-    pytest.skip(sentence)
+@pytest.fixture(scope="session")
+def shared_redis() -> Iterator[RedisServer]:
+    """One server for all tests that only need keys of their own; take `redis`."""
+    with redis_server() as server:
+        yield server
+
+
+@pytest.fixture
+def redis(shared_redis: RedisServer) -> RedisServer:
+    """An empty Redis. A test that stops one, or changes its settings, starts its own (tests/servers.py)."""
+    shared_redis.cli("flushall")
+    shared_redis.cli("script", "flush")
+    return shared_redis
+
+
+@pytest.fixture(scope="session")
+def shared_postgresql() -> Iterator[PostgreSQLServer]:
+    """One server for all tests that only need a database of their own; take `postgresql_url`."""
+    with postgresql_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgresql_url(shared_postgresql: PostgreSQLServer) -> Iterator[str]:
+    """The URL of an empty database."""
+    with shared_postgresql.database("of_a_test") as url:
+        yield url
