@@ -4,27 +4,23 @@ Cold, nothing is known. Warm, the head holds the log up to `applied`, and nobody
 Every step that finds another `rev` or holder raises Lost, and what was warm counts no more.
 """
 
-import logging
 import secrets
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from precompute.clock import Clock
-from precompute.cluster.entries import BadEntry, EntryReader
+from precompute.cluster.log import RedisSampleLog
 from precompute.cluster.server import ServerDown
-from precompute.cluster.shard import PaneBlob, Shard, ShardState, entry_ms, parse_holes, parse_state
+from precompute.cluster.shard import PaneBlob, Shard, ShardState, parse_holes, parse_state
 from precompute.compaction import worth_compacting
 from precompute.errors import LogDamaged, PrecomputeError
 from precompute.head import Head
-from precompute.log.base import Hole
 from precompute.progress import Progress, add_hole
 from precompute.touched import Touched
 
-logger = logging.getLogger(__name__)
-
-READ_BYTES = 8 << 20
-"""About as much log is read at once."""
+_ENTRIES_PER_LOOK = 16
+"""Whether there is room, and whose the shard is, is looked at each so many entries."""
 
 
 class Lost(PrecomputeError):
@@ -35,23 +31,28 @@ class ShardGround:
     """A Ground (engines/base.py) for one worker; one thread at a time."""
 
     def __init__(
-        self, shard: Shard, holder: str, head: Head, window_ms: int, batch: int, clock: Clock,
+        self, shard: Shard, holder: str, head: Head, window_ms: int, most_entries: int, clock: Clock,
         check_room: Callable[[], None],
     ) -> None:  # fmt: skip
-        """batch: most log entries that are read at once. check_room: raises Rejected when the heads are full.
+        """most_entries: of the log, that are read at once. check_room: raises Rejected when the heads are full.
 
         Takes the lease. Raises Lost where another has it.
         """
         self.shard, self.head, self.touched = shard, head, Touched(window_ms)
-        self.applied, self.damaged, self.release, self.crowded = 0, 0, False, False
-        self._holder, self._batch, self._clock, self._check_room = holder, batch, clock, check_room
-        self._reader, self._entry_bytes = EntryReader(head.table), READ_BYTES // 64
+        self.applied, self.release, self.crowded = 0, False, False
+        self._holder, self._clock, self._check_room = holder, clock, check_room
+        self._log = RedisSampleLog(shard, head.table, most_entries)
         self._clock_offset_ms = clock.now_ms() - clock.boot_ms()
         self._clean_to_ms: int | None = None
         self._holes_before_ms: int | None = None
-        self._bad = Progress(0, 0, 0, 0)
+        self._found = Progress(0, 0, 0, 0)
         self._rev = self._lease("")
         self._state, self.progress = self._read_state()
+
+    @property
+    def damaged(self) -> int:
+        """Log entries that could not be read."""
+        return self._log.damaged_records
 
     @property
     def state(self) -> ShardState:
@@ -60,8 +61,7 @@ class ShardGround:
 
     def begin(self, acceptance_ms: int) -> tuple[int, int]:
         """See Ground; the acceptance age is the shard's own."""
-        if self._lease(self._rev) != self._rev:
-            raise Lost(f"shard {self.shard.number} was held by another worker meanwhile")
+        self._renew()
         self._clean_to_ms = None
         self._state, self.progress = self._read_state()  # first: what is sealed by `alive` is in the log
         floor_ms = self._state.floor_ms
@@ -93,7 +93,6 @@ class ShardGround:
         if base_ms > self.progress.base_ms:
             self.head.trim(base_ms)
             self.touched.forget(base_ms)
-            self._reader.forget(base_ms // self.shard.limits.segment_ms)
             self.crowded = worth_compacting(self.head)
         self.progress = Progress(self.progress.floor_ms, final_ms, base_ms, self.progress.alive_ms, self.progress.holes)
 
@@ -107,6 +106,10 @@ class ShardGround:
     def oldest_ms(self) -> int | None:
         """Nothing was accepted before the shard was made, or is held before `base`."""
         return max(self._state.born_ms, self._state.base_ms) + 1
+
+    def _renew(self) -> None:
+        if self._lease(self._rev) != self._rev:
+            raise Lost(f"shard {self.shard.number} was held by another worker meanwhile")
 
     def _lease(self, rev: str) -> str:
         trusted = abs(self._clock.now_ms() - self._clock.boot_ms() - self._clock_offset_ms) <= 5000
@@ -124,47 +127,27 @@ class ShardGround:
         progress = Progress(
             state.floor_ms, state.final_ms, state.base_ms, state.alive_ms, parse_holes(asked[1])
         )  # fmt: skip
-        for hole in self._bad.holes:
+        for hole in self._found.holes:
             progress = add_hole(progress, hole)
         return state, progress
 
     def _read_on(self) -> None:
         """Read the log to its end, renewing the lease while that takes long."""
-        lease_s = self.shard.limits.lease_ms / 1000
+        each_s = self.shard.limits.lease_ms / 3000
         renewed_s = self._clock.monotonic_s()
-        while True:
-            count = int(max(1, min(self._batch, READ_BYTES // max(1, self._entry_bytes))))
-            entries = self.shard.read(self.applied, count)
-            self._check_room()
-            for entry, fields in entries:
-                self._apply(entry, fields)
-            if len(entries) < count:
-                return
-            self._entry_bytes = sum(len(f.get(b"b", b"")) for _, f in entries) // len(entries)
-            if self._clock.monotonic_s() - renewed_s > lease_s / 3:
-                renewed_s = self._clock.monotonic_s()
-                if self._lease(self._rev) != self._rev:
-                    raise Lost(f"shard {self.shard.number} was held by another worker meanwhile")
-
-    def _apply(self, entry: int, fields: dict[bytes, bytes]) -> None:
-        if b"b" in fields:
-            try:
-                block = self._reader.block(fields[b"b"])
-            except BadEntry as error:
-                self._damage(entry, error)
-            else:
-                self.head.append(block)
-                self.touched.note(block.t_ms, entry)
-        self.applied = entry
-
-    def _damage(self, entry: int, error: BadEntry) -> None:
-        """What the entry may have held is missing."""
-        own, ms = self.shard.limits, entry_ms(entry)
-        hole = Hole(ms - own.acceptance_ms, ms + own.future_ms)
-        logger.error("entry %d of shard %d is damaged: %s", entry, self.shard.number, error)
-        self.damaged += 1
-        self._bad = add_hole(self._bad, hole)
-        self.progress = add_hole(self.progress, hole)
+        for number, entry in enumerate(self._log.read(self.applied, self.head.table)):
+            if number % _ENTRIES_PER_LOOK == 0:
+                self._check_room()
+                if self._clock.monotonic_s() - renewed_s > each_s:
+                    renewed_s = self._clock.monotonic_s()
+                    self._renew()
+            if entry.block is not None and len(entry.block):
+                self.head.append(entry.block)
+                self.touched.note(entry.block.t_ms, entry.id)
+            if entry.hole is not None:
+                self._found = add_hole(self._found, entry.hole)
+                self.progress = add_hole(self.progress, entry.hole)
+            self.applied = entry.id
 
 
 def pane_blobs(ends_ms: Sequence[int], flags: Sequence[int], blobs: Sequence[bytes], most: int) -> list[list[PaneBlob]]:

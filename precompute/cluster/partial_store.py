@@ -16,6 +16,7 @@ from precompute.stores.blob import from_bytes, to_bytes
 from precompute.stores.pieces import joined
 from precompute.summaries import FAILED, Summary, select
 
+_EVER_MS = 1 << 62
 _COMMIT_BYTES = 1 << 20
 """Redis answers nobody else while it takes a commit."""
 
@@ -51,7 +52,8 @@ class PartialStore:
         return joined([piece for blob in blobs if (piece := _read(blob)) is not None], after_ms, until_ms)
 
     def ends(self, aggregation_id: str, after_ms: int, until_ms: int) -> I64:
-        return self.seen(aggregation_id, after_ms, until_ms)[0]
+        with _errors():
+            return self._index(aggregation_id, after_ms, until_ms)[0]
 
     def seen(self, aggregation_id: str, after_ms: int, until_ms: int) -> tuple[I64, I64, I64]:
         with _errors():
@@ -76,10 +78,11 @@ class PartialStore:
     def drop(self, aggregation_id: str, before_ms: int) -> None:
         if self._oldest_ms.get(aggregation_id, 0) <= before_ms:
             self._forget(aggregation_id, 0, before_ms)
-            self._oldest_ms[aggregation_id] = before_ms + 1
+            left = self.ends(aggregation_id, before_ms, _EVER_MS)
+            self._oldest_ms[aggregation_id] = int(left[0]) if len(left) else _EVER_MS
 
     def rewind(self, aggregation_id: str, after_ms: int) -> None:
-        self._forget(aggregation_id, after_ms, 1 << 62)
+        self._forget(aggregation_id, after_ms, _EVER_MS)
 
     def aggregations(self) -> tuple[str, ...]:
         with _errors():
@@ -87,7 +90,7 @@ class PartialStore:
 
     def size_bytes(self, aggregation_id: str) -> int:
         with _errors():
-            blobs = self._shard.blobs(aggregation_id, self._index(aggregation_id, 0, 1 << 62)[0])
+            blobs = self._shard.blobs(aggregation_id, self._index(aggregation_id, 0, _EVER_MS)[0])
         return sum(len(blob) for blob in blobs if blob is not None)
 
     def _forget(self, aggregation_id: str, after_ms: int, until_ms: int) -> None:

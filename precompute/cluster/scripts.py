@@ -1,13 +1,18 @@
 """What changes a shard, as Lua scripts: each is one step of the protocol (docs/cluster.md), done as a whole.
 
     {s}m       hash: holder until rev floor final base alive born · last bytes cut read · seg sbytes ·
-               w:<writer> = "seq ms"
+               w:<writer> = "seq ms" ·
+               wanted: bytes of the largest entry that was refused for want of room, until there is room for it
     {s}log     stream, the sample log: `b` an entry of samples; or `h`, `a`, `u` a hole: metric, after, until
     {s}segs    hash: segment -> "<id of its first entry> <bytes written before it>"
     {s}holes   sorted set by until: "<after> <until> <metric>"
     {s}aggs    set: aggregations that have panes here
     {s}i:<a>   hash: pane end -> "<seen> <flags>"          {s}p:<a>   hash: pane end -> blob
     {s}told    stream, bounded: what was committed, stored and dropped, for whoever keeps a copy
+    {s}bad     list, bounded: "<id> <entry>" of entries that could not be read
+
+A server without memory left (maxmemory) refuses appends and new shards. What a worker does goes on, since it is
+what frees memory: its scripts say so in their first line.
 
 Times are milliseconds. ARGV[1] is always the time to judge by; empty for the server's own, which is what all roles use.
 """
@@ -27,9 +32,33 @@ local function entry_id()
 end
 """
 
+_WHATEVER_MEMORY = "#!lua flags=allow-oom\n"
+
 _HELD = """
 local function is_mine(m)  -- m: holder, until, rev
   return m[1] == ARGV[2] and m[3] == ARGV[3] and tonumber(m[2]) >= now
+end
+"""
+
+_TRIMMED = """
+local function trimmed(latest, future, base, cut)  -- KEYS m log segs; the base and cut that follow
+  local segs, first, first_ms = redis.call('HGETALL', KEYS[3]), '', -1
+  for at = 1, #segs, 2 do
+    local ms = tonumber(string.match(segs[at + 1], '^%d+'))
+    if ms <= latest and ms > first_ms then first, first_ms = segs[at + 1], ms end
+  end
+  local id, before = string.match(first, '^(%S+) (%d+)$')
+  if not id or tonumber(before) <= cut then return base, cut end
+  redis.call('XTRIM', KEYS[2], 'MINID', id)
+  for at = 1, #segs, 2 do
+    if tonumber(string.match(segs[at + 1], '^%d+')) < first_ms then redis.call('HDEL', KEYS[3], segs[at]) end
+  end
+  local all = redis.call('HGETALL', KEYS[1])
+  for at = 1, #all, 2 do
+    local heard = string.sub(all[at], 1, 2) == 'w:' and tonumber(string.match(all[at + 1], '%d+$'))
+    if heard and heard < first_ms then redis.call('HDEL', KEYS[1], all[at]) end
+  end
+  return math.max(base, first_ms + future), tonumber(before)
 end
 """
 
@@ -57,7 +86,7 @@ APPEND = Script(
 --   samples: an entry, its times in (after, until]; empty: none
 --   hole_metric: '-' none; else '=metric', a hole (after, until]
 local now = now_ms()
-local m = redis.call('HMGET', KEYS[1], 'floor', 'alive', 'bytes', 'cut', 'read', 'seg', 'w:' .. ARGV[2])
+local m = redis.call('HMGET', KEYS[1], 'floor', 'alive', 'bytes', 'cut', 'read', 'seg', 'w:' .. ARGV[2], 'wanted')
 if not m[1] then return {'missing'} end
 local samples, hole = ARGV[12], ARGV[13]
 local seq, size = tonumber(ARGV[3]), #samples
@@ -69,15 +98,28 @@ if samples ~= '' then
   if tonumber(ARGV[5]) < tonumber(m[1]) then return {'old', m[1]} end
   if tonumber(ARGV[6]) > now + tonumber(ARGV[7]) then return {'future', whole(now + tonumber(ARGV[7]))} end
 end
-local bytes = tonumber(m[3])
-if bytes - tonumber(m[4]) + size > tonumber(ARGV[10]) then return {'full', 'log.max_bytes'} end
-if bytes - tonumber(m[5]) + size > tonumber(ARGV[11]) then return {'full', 'log.max_backlog'} end
+local bytes, wanted = tonumber(m[3]), tonumber(m[8] or '0')
+local function lacking(more)
+  if bytes - tonumber(m[4]) + more > tonumber(ARGV[10]) then return 'log.max_bytes' end
+  if bytes - tonumber(m[5]) + more > tonumber(ARGV[11]) then return 'log.max_backlog' end
+end
+if lacking(size) then
+  local most = math.min(size, tonumber(ARGV[10]), tonumber(ARGV[11]))
+  redis.call('HSET', KEYS[1], 'wanted', whole(math.max(wanted, most)))
+  return {'full', lacking(size)}
+end
+if lacking(wanted) then
+  if samples == '' and hole == '-' then return {'full', lacking(wanted)} end
+elseif wanted > 0 then
+  redis.call('HDEL', KEYS[1], 'wanted')
+  wanted = 0
+end
 local function add_hole(after, until_ms, metric)
   redis.call('ZADD', KEYS[4], until_ms, after .. ' ' .. until_ms .. ' ' .. metric)
   return redis.call('XADD', KEYS[2], entry_id(), 'h', metric, 'a', after, 'u', until_ms)
 end
 local alive, last_id = tonumber(m[2]), false
-if now - alive > tonumber(ARGV[9]) then last_id = add_hole(whole(alive), whole(now), '') end
+if wanted == 0 and now - alive > tonumber(ARGV[9]) then last_id = add_hole(whole(alive), whole(now), '') end
 if hole ~= '-' then last_id = add_hole(ARGV[5], ARGV[6], string.sub(hole, 2)) end
 if samples ~= '' then
   last_id = redis.call('XADD', KEYS[2], entry_id(), 'b', samples)
@@ -86,14 +128,18 @@ if samples ~= '' then
     'bytes', whole(bytes + size), 'seg', ARGV[4])
 end
 if last_id then redis.call('HSET', KEYS[1], 'last', last_id) end
-redis.call('HSET', KEYS[1], 'alive', whole(math.max(alive, now)))
+if wanted == 0 then redis.call('HSET', KEYS[1], 'alive', whole(math.max(alive, now))) end
 return {'ok', last_id or ''}
 """
 )
-"""Samples, a hole, or with neither a heartbeat. A silence longer than the lateness leaves a hole of its own."""
+"""Samples, a hole, or with neither a heartbeat. A silence longer than the lateness leaves a hole of its own.
+
+While an entry that was refused would still be refused, nobody counts as listening: alive stays.
+"""
 
 BEGIN = Script(
-    _NOW
+    _WHATEVER_MEMORY
+    + _NOW
     + """
 -- KEYS m   ARGV now holder rev new_rev lease · acceptance own_now trusted
 local now = now_ms()
@@ -114,7 +160,8 @@ return {'ok', rev}
 """Take or renew the lease, and raise the floor. A new rev in the answer: another held it, or it was never warm."""
 
 COMMIT = Script(
-    _NOW
+    _WHATEVER_MEMORY
+    + _NOW
     + """
 -- KEYS m told aggs i p   ARGV now holder rev new_rev lease · aggregation seen · (end flags blob)…
 local now = now_ms()
@@ -141,7 +188,9 @@ return 'ok'
 """Panes of one aggregation, each in place of what was there."""
 
 END = Script(
-    _NOW
+    _WHATEVER_MEMORY
+    + _NOW
+    + _TRIMMED
     + """
 -- KEYS m log segs holes   ARGV now holder rev · clean_to keep future read segment_ms release holes_before
 local now = now_ms()
@@ -155,27 +204,7 @@ if ARGV[4] ~= '' then
   if tonumber(ARGV[4]) > tonumber(m[4]) then return {'lost'} end
   final = math.max(final, tonumber(ARGV[4]))
 end
-local latest = final - tonumber(ARGV[5]) - tonumber(ARGV[6])
-local segs, first, first_ms = redis.call('HGETALL', KEYS[3]), '', -1
-for at = 1, #segs, 2 do
-  local ms = tonumber(string.match(segs[at + 1], '^%d+'))
-  if ms <= latest and ms > first_ms then first, first_ms = segs[at + 1], ms end
-end
-if first_ms >= 0 then
-  local id, before = string.match(first, '^(%S+) (%d+)$')
-  if tonumber(before) > cut then
-    redis.call('XTRIM', KEYS[2], 'MINID', id)
-    base, cut = math.max(base, first_ms + tonumber(ARGV[6])), tonumber(before)
-    for at = 1, #segs, 2 do
-      if tonumber(string.match(segs[at + 1], '^%d+')) < first_ms then redis.call('HDEL', KEYS[3], segs[at]) end
-    end
-    local all = redis.call('HGETALL', KEYS[1])
-    for at = 1, #all, 2 do
-      local heard = string.sub(all[at], 1, 2) == 'w:' and tonumber(string.match(all[at + 1], '%d+$'))
-      if heard and heard < first_ms then redis.call('HDEL', KEYS[1], all[at]) end
-    end
-  end
-end
+base, cut = trimmed(final - tonumber(ARGV[5]) - tonumber(ARGV[6]), tonumber(ARGV[6]), base, cut)
 if ARGV[10] ~= '' then redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', ARGV[10]) end
 redis.call('HSET', KEYS[1], 'final', whole(final), 'base', whole(base), 'cut', whole(cut), 'read', ARGV[7])
 if ARGV[9] == '1' then redis.call('HSET', KEYS[1], 'holder', '', 'until', '0') end
@@ -184,8 +213,23 @@ return {'ok', whole(final), whole(base)}
 )
 """Note how far all is final and read, trim the log by whole segments, and give the lease back if asked to."""
 
+TRIM = Script(
+    _WHATEVER_MEMORY
+    + _NOW
+    + _TRIMMED
+    + """
+-- KEYS m log segs   ARGV now before future
+local m = redis.call('HMGET', KEYS[1], 'base', 'cut')
+local future = tonumber(ARGV[3])
+local base, cut = trimmed(tonumber(ARGV[2]) - future, future, tonumber(m[1]), tonumber(m[2]))
+redis.call('HSET', KEYS[1], 'base', whole(base), 'cut', whole(cut))
+"""
+)
+"""The log without the whole segments that hold nothing newer than a time."""
+
 FORGET = Script(
-    """
+    _WHATEVER_MEMORY
+    + """
 -- KEYS m told aggs i p   ARGV aggregation operation end…   operation: stored or dropped
 local freed = 0
 for at = 3, #ARGV do

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from precompute.cluster.scripts import APPEND, BEGIN, COMMIT, CREATE, END, FORGET
+from precompute.cluster.scripts import APPEND, BEGIN, COMMIT, CREATE, END, FORGET, TRIM
 from precompute.cluster.server import Argument, Call, Server
 from precompute.errors import LogDamaged
 from precompute.log.base import Hole
@@ -17,6 +17,7 @@ from precompute.samples import I64, U8
 
 _NUMBER_BITS = 21
 _INDEX_PANES_AT_ONCE = 500
+_MOST_BAD = 100
 
 
 def entry_number(stream_id: bytes | str) -> int:
@@ -52,6 +53,12 @@ class ShardLimits:
     log_max_bytes: int
     max_backlog_bytes: int
 
+    def lacking(self, retained_bytes: int, unread_bytes: int) -> str:
+        """The option that this much of a log passes; "" if none. The append script judges alike."""
+        if retained_bytes > self.log_max_bytes:
+            return "log.max_bytes"
+        return "log.max_backlog" if unread_bytes > self.max_backlog_bytes else ""
+
 
 @dataclass(frozen=True)
 class ShardState:
@@ -75,6 +82,8 @@ class ShardState:
     read: int
     """Of these, read by a tick that ended."""
     summary_bytes: int
+    wanted: int = 0
+    """Size of the largest entry that was refused for want of room; 0 once there is room for it."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +150,7 @@ class Shard:
         self._now_ms = now_ms
         names = ("m", "log", "segs", "holes", "aggs", "told")
         self._m, self.log_key, self._segs, self._holes, self._aggs, self.told_key = (f"{{{number}}}{n}" for n in names)
+        self.bad_key = f"{{{number}}}bad"
 
     def _now(self) -> str:
         return "" if self._now_ms is None else str(self._now_ms())
@@ -204,6 +214,12 @@ class Shard:
         found = parse_entries(self.server.ask("XRANGE", self.log_key, "-", "+", "COUNT", 1))
         return entry_ms(found[0][0]) if found else None
 
+    def put_aside(self, entry: int, data: bytes) -> None:
+        """Keep a log entry that could not be read, among the last of them; once, however often it is read."""
+        kept = f"{stream_id(entry)} ".encode() + data
+        bounds = ("LTRIM", self.bad_key, 0, _MOST_BAD - 1)
+        self.server.ask_all([("LREM", self.bad_key, 0, kept), ("LPUSH", self.bad_key, kept), bounds])
+
     # -- the worker
 
     def begin(self, holder: str, rev: str, new_rev: str, own_now_ms: int, trusted: bool) -> tuple[str | None, str]:
@@ -245,6 +261,11 @@ class Shard:
         reply = self.server.run(Call(END, (self._m, self.log_key, self._segs, self._holes), arguments))
         return (int(reply[1]), int(reply[2])) if reply[0] == b"ok" else None
 
+    def trim(self, before_ms: int) -> None:
+        """Drop the oldest whole segments all of whose samples have t <= before_ms; what `end` does by itself."""
+        arguments = (self._now(), before_ms, self.limits.future_ms)
+        self.server.run(Call(TRIM, (self._m, self.log_key, self._segs), arguments))
+
     # -- what is kept
 
     def forget(self, aggregation_id: str, operation: Literal["stored", "dropped"], ends_ms: I64) -> None:
@@ -285,17 +306,19 @@ class Shard:
         return f"{{{self.number}}}i:{aggregation_id}", f"{{{self.number}}}p:{aggregation_id}"
 
 
-_STATE = ("holder", "until", "rev", "floor", "final", "base", "alive", "born", "last", "bytes", "cut", "read", "sbytes")
+_NUMBERS = ("until", "floor", "final", "base", "alive", "born", "bytes", "cut", "read", "sbytes", "wanted")
+_STATE = ("holder", "rev", "last", *_NUMBERS)
 
 
 def parse_state(reply: Sequence[bytes | None]) -> ShardState | None:
     """What `Shard.ask_state` is answered."""
-    if reply[3] is None:
+    holder, rev, last = (text or b"" for text in reply[:3])
+    if not last:
         return None
-    holder, until, rev, floor, final, base, alive, born, last, size, cut, read, summaries = (r or b"" for r in reply)
+    until, floor, final, base, alive, born, size, cut, read, summaries, wanted = (int(n or 0) for n in reply[3:])
     return ShardState(
-        holder.decode(), int(until), rev.decode(), int(floor), int(final), int(base), int(alive), int(born),
-        entry_number(last), int(size), int(cut), int(read), int(summaries),
+        holder.decode(), until, rev.decode(), floor, final, base, alive, born, entry_number(last), size, cut, read,
+        summaries, wanted,
     )  # fmt: skip
 
 

@@ -187,8 +187,8 @@ class ShardWorkers:
         counts = held.counts
         counts.ticks += 1
         counts.panes += warm.engine.committed
-        counts.damaged += warm.ground.damaged
-        warm.engine.committed = warm.ground.damaged = 0
+        counts.damaged = warm.ground.damaged
+        warm.engine.committed = 0
         counts.completed_ms = self._clock.now_ms()
 
     def _give_back(self, held: Held) -> None:

@@ -5,10 +5,11 @@ One writer at a time. The caller holds the write lock of the node while it calls
 `append_hole`, `trim`, `rotate`, `close`. The rest may run beside them; `read` sees every entry appended before it
 was called, `sync` leaves none of those unsynced.
 
-Entries have integer ids, from 1, in order of appending: the next is one more, but each opening of a log that
-has entries may leave some out, so that none is given twice even where a power cut lost the last. An entry is
-either a block of samples or a hole. Segments cut the log into parts that can be read alone: a segment defines
-each series in the first entry that uses it, so a reader needs no other segment and no other table.
+Entries have integer ids that grow in order of appending; none is given twice. In memory and in files they count
+from 1, but each opening of a log that has entries may leave some out, so that this holds even where a power cut lost
+the last; in Redis they are times. An entry is either a block of samples or a hole. Segments cut the log into parts
+that can be read alone: a segment defines each series in the first entry that uses it, so a reader needs no other
+segment and no other table.
 """
 
 from collections.abc import Iterator
@@ -78,7 +79,8 @@ class SampleLog(Protocol):
     def trim(self, before_ms: int) -> None:
         """Drop the oldest whole segments all of whose samples have t <= before_ms.
 
-        Never drops the newest segment.
+        Never drops the newest segment, and may keep one of which it is not known. What holes it drops from the
+        log are kept elsewhere.
         """
 
     def rotate(self, table: SeriesTable) -> None:

@@ -9,12 +9,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from precompute.clock import ManualClock
+from precompute.cluster.log import RedisSampleLog
 from precompute.errors import Rejected
 from precompute.labels import SeriesTable
 from precompute.log.base import Hole, SampleLog
 from precompute.log.memory import MemorySampleLog
 from precompute.samples import STALE, Block
+from tests.cluster.made_shards import made_shards
 from tests.precompute.log.drawn import NOW_MS, OpenFiles, Row, block, entries, rows_of, samples
+from tests.servers import RedisServer
 
 
 def fill(log: SampleLog, written: Block) -> None:
@@ -22,17 +26,45 @@ def fill(log: SampleLog, written: Block) -> None:
         log.append(written)
 
 
-KINDS = ("memory", "files")
+KINDS = ("memory", "files", "redis")
+ANY_TIME_MS = 1 << 62
 
 
-def open_log(kind: str, folder: Path, table: SeriesTable, max_bytes: int = 1 << 30) -> SampleLog:
+def open_log(
+    kind: str, folder: Path, table: SeriesTable, max_bytes: int = 1 << 30, future_ms: int = ANY_TIME_MS
+) -> SampleLog:
     if kind == "memory":
         return MemorySampleLog(table, max_bytes)
-    return OpenFiles(folder)(table, max_bytes=max_bytes, segment_bytes=2000)
+    if kind == "files":
+        return OpenFiles(folder)(table, max_bytes=max_bytes, segment_bytes=2000)
+    shards = made_shards(
+        Servers.redis.url, SteppingClock(NOW_MS), acceptance_ms=2 * ANY_TIME_MS, future_ms=future_ms,
+        lateness_ms=ANY_TIME_MS, segment_ms=5000, log_max_bytes=max_bytes,
+    )  # fmt: skip
+    return RedisSampleLog(shards.all[0], table)
+
+
+class Servers:
+    """What the logs stand on, while the tests of this module run."""
+
+    redis: RedisServer
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server(shared_redis: RedisServer) -> None:
+    Servers.redis = shared_redis
+
+
+class SteppingClock(ManualClock):
+    """One second later each time it is asked."""
+
+    def now_ms(self) -> int:
+        self.advance(1000)
+        return super().now_ms()
 
 
 @pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
+def kind(request: pytest.FixtureRequest, redis: RedisServer) -> str:
     return str(request.param)
 
 
@@ -50,8 +82,9 @@ def log(kind: str, tmp_path: Path, table: SeriesTable) -> Iterator[SampleLog]:
 
 def test_it_works(log: SampleLog, table: SeriesTable) -> None:
     written = block(table, [(1, NOW_MS, 1.5), (2, NOW_MS + 1, STALE), (1, NOW_MS - 5, -0.0)])
-    assert log.append(written) == 1
-    assert [e.id for e in entries(log)] == [1]
+    number = log.append(written)
+    assert number > 0
+    assert [e.id for e in entries(log)] == [number]
     assert samples(log) == rows_of(written, table)
 
 
@@ -61,18 +94,20 @@ def test_an_empty_log_has_nothing(log: SampleLog) -> None:
     assert log.oldest_ms() is None
 
 
-def test_ids_are_dense_and_holes_take_one(log: SampleLog, table: SeriesTable) -> None:
+def test_ids_grow_and_holes_take_one(kind: str, log: SampleLog, table: SeriesTable) -> None:
     one = block(table, [(1, NOW_MS, 1.0)])
-    assert [log.append(one), log.append_hole(Hole(5, 9, "m")), log.append(one)] == [1, 2, 3]
-    assert [(e.id, e.hole) for e in entries(log)] == [(1, None), (2, Hole(5, 9, "m")), (3, None)]
+    a, b, c = log.append(one), log.append_hole(Hole(5, 9, "m")), log.append(one)
+    assert a < b < c == log.last_id()
+    assert [(e.id, e.hole) for e in entries(log)] == [(a, None), (b, Hole(5, 9, "m")), (c, None)]
+    assert kind == "redis" or (a, b, c) == (1, 2, 3)
 
 
 def test_a_read_sees_what_was_appended_before_it_was_called(log: SampleLog, table: SeriesTable) -> None:
-    log.append(block(table, [(1, NOW_MS, 1.0)]))
+    first = log.append(block(table, [(1, NOW_MS, 1.0)]))
     reading = log.read(0, SeriesTable())
-    log.append(block(table, [(2, NOW_MS, 1.0)]))
+    second = log.append(block(table, [(2, NOW_MS, 1.0)]))
     log.trim(NOW_MS)
-    assert [e.id for e in reading] in ([1], [1, 2])
+    assert [e.id for e in reading] in ([first], [first, second])
 
 
 def test_the_writers_arrays_may_be_used_again(log: SampleLog, table: SeriesTable) -> None:
@@ -110,32 +145,32 @@ def test_a_full_log_refuses_blocks_takes_holes_and_stays_as_it_was(
     log.append_hole(Hole(1, 2, "long enough to pass the limit" * 40))
     with pytest.raises(Rejected, match=r"log\.max_bytes"):
         log.check_room()
-    last, size = last + 1, log.size_bytes()
+    assert log.last_id() > last
+    last, size = log.last_id(), log.size_bytes()
     assert (log.last_id(), samples(log), log.size_bytes()) == (last, kept, size)
-    assert log.append_hole(Hole(1, 2)) == last + 1
+    assert log.append_hole(Hole(1, 2)) > last
     log.close()
 
 
 def test_trimming_makes_room(kind: str, tmp_path: Path, table: SeriesTable) -> None:
-    log = open_log(kind, tmp_path, table, max_bytes=20_000)
+    log = open_log(kind, tmp_path, table, max_bytes=20_000, future_ms=1000)
     for i in range(20):
-        log.append(block(table, [(s, NOW_MS + i, 1.0) for s in range(20)]))
+        log.append(block(table, [(s, NOW_MS + 1000 * i, 1.0) for s in range(20)]))
     before = log.size_bytes()
-    log.trim(NOW_MS + 15)
+    log.trim(NOW_MS + 15_000)
     assert log.size_bytes() < before
     assert log.oldest_ms() is not None
-    assert {t for _, t, _ in samples(log)} >= set(range(NOW_MS + 16, NOW_MS + 20))
+    assert {t for _, t, _ in samples(log)} >= set(range(NOW_MS + 16_000, NOW_MS + 20_000, 1000))
     log.close()
 
 
 def test_the_newest_entry_outlives_every_trim(log: SampleLog, table: SeriesTable) -> None:
-    for i in range(3):
-        log.append(block(table, [(1, NOW_MS + i, 1.0)]))
+    newest = [log.append(block(table, [(1, NOW_MS + i, 1.0)])) for i in range(3)][-1]
     log.rotate(table)
     log.trim(NOW_MS + 1000)
-    assert log.last_id() == 3
-    assert entries(log)[-1].id == 3
-    assert log.append(block(table, [(1, NOW_MS, 1.0)])) == 4
+    assert log.last_id() == newest
+    assert entries(log)[-1].id == newest
+    assert log.append(block(table, [(1, NOW_MS, 1.0)])) > newest
 
 
 def test_entries_after_a_rotation_use_the_new_tables_ids(log: SampleLog, table: SeriesTable) -> None:
@@ -206,7 +241,7 @@ class _Timeline(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        if self.kind != "memory":
+        if self.kind == "files":
             self._log.close()
             self._table = SeriesTable()
             self._log = open_log(self.kind, Path(self._folder.name), self._table)
@@ -247,8 +282,17 @@ class _FilesTimeline(_Timeline):
     kind = "files"
 
 
-for _machine in (_MemoryTimeline, _FilesTimeline):
+class _RedisTimeline(_Timeline):
+    kind = "redis"
+
+    def __init__(self) -> None:
+        Servers.redis.cli("flushall")
+        super().__init__()
+
+
+for _machine in (_MemoryTimeline, _FilesTimeline, _RedisTimeline):
     _machine.TestCase.settings = settings(max_examples=40, stateful_step_count=25)
 
 TestMemoryTimeline = _MemoryTimeline.TestCase
 TestFilesTimeline = _FilesTimeline.TestCase
+TestRedisTimeline = _RedisTimeline.TestCase
