@@ -15,10 +15,10 @@ from precompute.clock import Clock
 from precompute.evaluate.context import Features
 from precompute.evaluate.limits import Limits
 from precompute.in_force import PlanInForce
-from precompute.node import Node
 from precompute.panes import last_end
 from precompute.planner.cardinality import OnHead
 from precompute.planner.measured import Measured, Stopped
+from precompute.query_node import QueryNode
 from query.metrics import WatchMetrics
 from query.replanner import Replanner, ReplanOptions
 from query.tiers.head import HeadTier
@@ -32,12 +32,12 @@ _NICE = 10
 _LONGEST_MEASURE_MS = 5000
 
 
-def replanner_of(config: Config, node: Node, in_force: PlanInForce) -> Replanner:
+def replanner_of(config: Config, node: QueryNode, in_force: PlanInForce) -> Replanner:
     """The planner over what a node holds; it measures at the newest sealed pane's end."""
     source, engine, own = node.source(1), node.engine, config.planner
 
     def measure() -> OnHead:
-        at_ms = last_end(engine.sealed_ms(), node.settings.window_ms)
+        at_ms = last_end(engine.sealed_ms(), config.engine.minibatch.window_size)
         return OnHead(source, at_ms, node.clock, _LONGEST_MEASURE_MS)
 
     counting = TrackerOptions(config.engine.minibatch.window_size, own.max_requirements, own.half_life)
@@ -52,8 +52,9 @@ def features_of(config: Config) -> Features:
 
 
 def watch_of(
-    config: Config, node: Node, summary: SummaryTier, head: HeadTier, in_force: PlanInForce, registry: CollectorRegistry
-) -> AccuracyWatch:
+    config: Config, node: QueryNode, summary: SummaryTier, head: HeadTier, in_force: PlanInForce,
+    registry: CollectorRegistry,
+) -> AccuracyWatch:  # fmt: skip
     """The accuracy watch over a node."""
     options = WatchOptions(
         config.planner.watch_share, Limits(config.query_engine.max_samples), features_of(config),

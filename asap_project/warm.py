@@ -153,7 +153,7 @@ def _ask(node: Node, clock: ManualClock) -> None:
         300_000, 600_000, 100, Limits(), _WIDTH_MS, False, features=Features(experimental_functions=True)
     )
     head = HeadTier(node.head, node.progress, clock, 3_600_000, False)
-    memory = Memory(ResultCache(1 << 20), node.engine)
+    memory = Memory(ResultCache(1 << 20), node.engine, node.head)
     tiers = MixedTiers(SummaryTier(node.engine, node.progress, False), head, None, False, memory, clock)
     engine = QueryEngine(
         tiers, head, None, source, lambda: node.engine.aggregations, node.engine.sealed_ms, options, clock

@@ -36,6 +36,7 @@ from precompute.in_force import PlanInForce
 from precompute.metadata import MetricMetadata
 from precompute.metrics import NodeCollector
 from precompute.node import Node, NodeSettings
+from precompute.query_node import QueryNode
 from precompute.sinks import DirectSink
 from precompute.stores.cached import CachedStore
 from precompute.stores.database import DatabaseStore
@@ -183,7 +184,7 @@ def node_settings(config: Config) -> NodeSettings:
 
 
 def query_parts(
-    config: Config, node: Node, plan: PlanInForce, metadata: MetricMetadata, registry: CollectorRegistry
+    config: Config, node: QueryNode, plan: PlanInForce, metadata: MetricMetadata, registry: CollectorRegistry
 ) -> QueryParts:
     """What the query views answer from."""
     options, slots, metrics = config.query_engine, Slots(config.query_engine.threads), QueryMetrics(registry)
@@ -202,7 +203,7 @@ def query_parts(
     return QueryParts(
         query_engine(config, node, *tiers, upstream, parts, cache, heard),
         SeriesQueries(node.index, node.head, metadata), upstream, registry, metrics, slots,
-        node.why_not_ready, partial(_why_unhealthy, node), node.clock,
+        node.why_not_ready, node.why_unhealthy, node.clock,
         options.timeout, options.max_points, options.max_samples, options.lookback_delta, VERSION,
         status=NodeStatus(node, _setup(config)), origins=Origins(options.cors_origin), query_log=log,
         plan=plan, aggregation=partial(aggregation_from, config=config), usage=usage, replanner=replanner, watch=watch,
@@ -213,7 +214,7 @@ def _setup(config: Config) -> Setup:
     return Setup(as_yaml(config), as_flags(config), duration_text(config.head.retention))
 
 
-def _tiers(config: Config, node: Node, has_upstream: bool) -> tuple[SummaryTier, HeadTier]:
+def _tiers(config: Config, node: QueryNode, has_upstream: bool) -> tuple[SummaryTier, HeadTier]:
     return (
         SummaryTier(node.engine, node.progress, has_upstream),
         HeadTier(node.head, node.progress, node.clock, config.head.retention, has_upstream),
@@ -221,7 +222,7 @@ def _tiers(config: Config, node: Node, has_upstream: bool) -> tuple[SummaryTier,
 
 
 def query_engine(
-    config: Config, node: Node, summary: SummaryTier, head: HeadTier, upstream: LabelledUpstream | None,
+    config: Config, node: QueryNode, summary: SummaryTier, head: HeadTier, upstream: LabelledUpstream | None,
     parts: UpstreamParts | None, cache: ResultCache, heard: Sequence[Callable[[Told], None]],
 ) -> QueryEngine:  # fmt: skip
     """The query side over a node."""
@@ -232,19 +233,12 @@ def query_engine(
         config.engine.minibatch.window_size, options.alignment == "nearest", options.evaluation_interval,
         features_of(config),
     )  # fmt: skip
-    memory = Memory(cache, node.engine) if cache.max_bytes else None
+    memory = Memory(cache, node.engine, node.head) if cache.max_bytes else None
     tiers = MixedTiers(summary, head, parts, upstream is not None, memory, clock)
     return QueryEngine(
         tiers, head, upstream, source, lambda: node.engine.aggregations, node.engine.sealed_ms, engine_options, clock,
         heard,
     )  # fmt: skip
-
-
-def _why_unhealthy(node: Node) -> str | None:
-    """None while ticks complete: the last one, or the start, is at most four pane widths ago."""
-    since_ms = node.engine.health().completed_ms or node.started_ms
-    late_ms = node.clock.now_ms() - since_ms
-    return f"the last tick completed {late_ms / 1000:.0f} s ago" if late_ms > 4 * node.settings.window_ms else None
 
 
 def _upstream(

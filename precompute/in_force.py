@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from precompute.aggregations import Aggregation
 from precompute.definitions import DefinitionStore, Kept, Origin, definition_of
-from precompute.engines.minibatch import MiniBatchEngine
+from precompute.engines.base import Panes
 from precompute.errors import KeptByConfig, LimitExceeded, NotKept
 from precompute.stores.base import StoreError
 
@@ -28,7 +28,7 @@ class PlanInForce:
     """See the module's text. Any thread may call it; changes wait for one another, reading waits for nothing."""
 
     def __init__(
-        self, engine: MiniBatchEngine, definitions: DefinitionStore, kept: Sequence[Kept], changed: Callable[[], None]
+        self, engine: Panes, definitions: DefinitionStore, kept: Sequence[Kept], changed: Callable[[], None]
     ) -> None:
         """kept: what the engine was built with. changed: called after a change, for a tick to fill what is new."""
         self.engine, self._definitions, self._changed = engine, definitions, changed

@@ -96,6 +96,11 @@ class Node:
             return "shutting down"
         return None if self._rebuilt.is_set() else self._not_ready
 
+    def why_unhealthy(self) -> str | None:
+        """None while ticks complete: the last one, or the start, is at most four pane widths ago."""
+        late_ms = self.clock.now_ms() - (self.engine.health().completed_ms or self.started_ms)
+        return f"the last tick completed {late_ms / 1000:.0f} s ago" if late_ms > 4 * self.settings.window_ms else None
+
     def wait_until_rebuilt(self) -> bool:
         """Waits for the rebuild to end; false if it was broken off."""
         self._rebuilding.join()
@@ -187,3 +192,11 @@ class Node:
 
     def progress(self) -> Progress:
         return self.intake.progress
+
+    def replayed(self) -> tuple[int, int]:
+        """The newest entry of the log, and the newest one in the head."""
+        return self.log.last_id(), self.intake.applied
+
+    def damaged_records(self) -> int:
+        """Places in the log that could not be read."""
+        return self.log.damaged_records

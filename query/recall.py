@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from precompute.engines.minibatch import MiniBatchEngine
+from precompute.engines.base import Panes
 from precompute.evaluate.tiles import at_some_steps
 from precompute.evaluate.values import Scalar, Value, Vector
+from precompute.head import Head
 from precompute.labels import SeriesTable
 from precompute.samples import I64, Bool
 from query.asking import Asking
@@ -20,15 +21,14 @@ _OF_THE_METRIC = ("__type__", "__unit__")
 class Memory:
     """The cache, and what stamps are made of."""
 
-    def __init__(self, cache: ResultCache, engine: MiniBatchEngine) -> None:
-        self.cache, self.engine = cache, engine
-        self.stamps = Stamps(engine.intake.touched, engine.seen)
+    def __init__(self, cache: ResultCache, panes: Panes, head: Head) -> None:
+        self.cache, self.panes, self._head = cache, panes, head
+        self.stamps = Stamps(panes.touched, panes.seen)
 
     def recall(self, asking: Asking) -> "Recall | None":
         """For a query whose steps can be answered apart; None for any other."""
-        head = self.engine.intake.head
         if asking.at.step_ms == 0 or why_not(
-            asking.plan.expr, asking.at.features.delayed_name_removal, _is_typed(head.table)
+            asking.plan.expr, asking.at.features.delayed_name_removal, _is_typed(self._head.table)
         ):
             return None
         return Recall(self, asking)
@@ -40,7 +40,7 @@ class Recall:
     def __init__(self, memory: Memory, asking: Asking) -> None:
         self._memory, self._asking = memory, asking
         self._question = question(asking.plan.expr, asking.steps, asking.at.lookback_ms)
-        self._settled = _settled(asking, memory.engine.sealed_ms())
+        self._settled = _settled(asking, memory.panes.sealed_ms())
         self._made: list[tuple[Bool, I64, Vector | Scalar]] = []
         self._stamp, self._fit = np.zeros((0, 0), np.int64), np.zeros(0, np.bool_)
 

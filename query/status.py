@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from precompute.cardinality import Ranking, cardinality
-from precompute.node import Node
+from precompute.query_node import QueryNode
 
 _NOTHING_MS = ((1 << 63) - 1, -(1 << 63))
 """Oldest and newest time of a head without samples, as Prometheus gives them."""
@@ -30,7 +30,7 @@ class Setup:
 class NodeStatus:
     """Reads a node; any thread may call it."""
 
-    def __init__(self, node: Node, setup: Setup) -> None:
+    def __init__(self, node: QueryNode, setup: Setup) -> None:
         self._node, self.setup = node, setup
 
     def runtime(self) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class NodeStatus:
             "reloadConfigSuccess": True,
             "lastConfigTime": started,
             "timeSeriesCount": len(self._node.head.table),
-            "corruptionCount": self._node.log.damaged_records,
+            "corruptionCount": self._node.damaged_records(),
             "goroutineCount": threading.active_count(),
             "GOMAXPROCS": len(os.sched_getaffinity(0)),
             "GOMEMLIMIT": _NOTHING_MS[0],
@@ -75,7 +75,8 @@ class NodeStatus:
 
     def replay(self) -> dict[str, int]:
         """Of /status/walreplay: entries of the sample log, and those of them that are in the head."""
-        return {"min": 0, "max": self._node.log.last_id(), "current": self._node.intake.applied}
+        newest, applied = self._node.replayed()
+        return {"min": 0, "max": newest, "current": applied}
 
 
 def _ranked(ranking: Ranking) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from precompute.catalog import Coverage
 from precompute.clock import Clock
-from precompute.engines.minibatch import MiniBatchEngine
+from precompute.engines.base import Panes
 from precompute.errors import QueryError
 from precompute.evaluate.context import Evaluation, Features, Source
 from precompute.evaluate.evaluator import result
@@ -65,10 +65,10 @@ class AccuracyWatch:
     """`note` is called by any thread and returns at once; `run` is one thread of its own."""
 
     def __init__(
-        self, engine: MiniBatchEngine, source: Source, summary: SummaryTier, head: HeadTier, in_force: PlanInForce,
+        self, panes: Panes, source: Source, summary: SummaryTier, head: HeadTier, in_force: PlanInForce,
         options: WatchOptions, metrics: WatchMetrics, clock: Clock, seed: int = 0,
     ) -> None:  # fmt: skip
-        self._engine, self._source, self._summary, self._head = engine, source, summary, head
+        self._panes, self._source, self._summary, self._head = panes, source, summary, head
         self._in_force, self._options, self._metrics, self._clock = in_force, options, metrics, clock
         self._chance, self._drawn = np.random.default_rng(seed), np.random.default_rng(seed + 1)
         self._lock, self._some, self._stopped = threading.Lock(), threading.Semaphore(0), threading.Event()
@@ -130,7 +130,7 @@ class AccuracyWatch:
         steps, ends = answered.steps.at(np.sort(times)), pane_times(coverage, answered.steps.at(np.sort(times)))
         budget = Budget(self._options.limits, self._clock, _TIMEOUT_MS)
         try:
-            seen, good = self._engine.seen(coverage.aggregation, ends), self._servable(coverage, steps)
+            seen, good = self._panes.seen(coverage.aggregation, ends), self._servable(coverage, steps)
             held, _ = self._head.covered(answered.expr, steps, lookback_ms)
             got, right = self._summary.read(coverage, steps, budget)
             good &= held & right
@@ -142,7 +142,7 @@ class AccuracyWatch:
             return None
         if not self._head.still_held(answered.expr, steps, lookback_ms):
             return None
-        good &= self._servable(coverage, steps) & (self._engine.seen(coverage.aggregation, ends) == seen)
+        good &= self._servable(coverage, steps) & (self._panes.seen(coverage.aggregation, ends) == seen)
         return self._worst(Compared(coverage, got, exact, rows), good)
 
     def _servable(self, coverage: Coverage, steps: Steps) -> Bool:

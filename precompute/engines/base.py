@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from precompute.aggregations import Aggregation
 from precompute.head import Head
 from precompute.progress import Progress
+from precompute.samples import I64, Bool
+from precompute.stores.base import SummaryReader
 from precompute.summaries import Summary
 from precompute.touched import Touched
 
@@ -85,3 +88,44 @@ class Ground(Protocol):
 
     def oldest_ms(self) -> int | None:
         """No accepted sample is older; None where there is none."""
+
+
+class Panes(Protocol):
+    """What queries ask about summaries: what is kept, and which panes of it are there and right.
+
+    Any thread asks at any time; only `store` and `replace` may wait for I/O. A single node asks its engine, a query
+    engine of a cluster what it has heard from the shards. Whoever finds a pane clean and reads it from `store` gets
+    that summary or a newer one, or finds that it is gone.
+    """
+
+    @property
+    def store(self) -> SummaryReader: ...
+
+    @property
+    def aggregations(self) -> tuple[Aggregation, ...]:
+        """Those in force."""
+
+    @property
+    def touched(self) -> Touched:
+        """Where the head got samples; the numbers grow."""
+
+    def sealed_ms(self) -> int:
+        """Panes that end at or before this time may be summarised."""
+
+    def dirty(self, aggregation: Aggregation, ends_ms: I64) -> Bool:
+        """Which of these panes have no summary, or one that lacks a sample; bool[p]."""
+
+    def why_dirty(self, aggregation: Aggregation, end_ms: int) -> str:
+        """Why a pane that ends then is dirty, for a user."""
+
+    def seen(self, aggregation: Aggregation, ends_ms: I64) -> I64:
+        """Per pane end, int64[p], a number that is another one once the summary is; `pane_book.NONE` without one."""
+
+    def newest_ms(self, aggregation: Aggregation) -> int | None:
+        """End of the newest pane that has a summary."""
+
+    def pane_count(self, aggregation: Aggregation) -> int:
+        """How many panes have a summary."""
+
+    def replace(self, aggregations: Sequence[Aggregation]) -> None:
+        """Keep these from now on and no others. Raises StoreError, and then all is as it was."""

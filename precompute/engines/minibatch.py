@@ -29,6 +29,7 @@ from precompute.samples import I64, Bool
 from precompute.stores.base import SummaryStore
 from precompute.summaries import HOLE, Summary
 from precompute.summarise import summarise
+from precompute.touched import Touched
 
 logger = logging.getLogger(__name__)
 
@@ -126,6 +127,10 @@ class MiniBatchEngine:
             self.books[aggregation_id].rewind(final_ms)
         self.store.rewind(aggregation_id, final_ms)
 
+    @property
+    def touched(self) -> Touched:
+        return self.intake.touched
+
     def book(self, aggregation: Aggregation) -> PaneBook:
         """The book of an aggregation; one without panes if it went while a query was under way."""
         return self.books.get(aggregation.id) or PaneBook(aggregation.width_ms)
@@ -159,9 +164,18 @@ class MiniBatchEngine:
         newest = self.intake.touched.newest(ends_ms - aggregation.reach_ms, ends_ms)
         return self.book(aggregation).dirty(ends_ms, newest)
 
+    def why_dirty(self, aggregation: Aggregation, end_ms: int) -> str:
+        return "not summarised yet"
+
     def seen(self, aggregation: Aggregation, ends_ms: I64) -> I64:
         """Per pane end, int64[p], the newest log entry in its summary; `pane_book.NONE` where it has none."""
         return self.book(aggregation).seen(ends_ms)
+
+    def newest_ms(self, aggregation: Aggregation) -> int | None:
+        return self.book(aggregation).newest_ms()
+
+    def pane_count(self, aggregation: Aggregation) -> int:
+        return self.book(aggregation).panes()
 
     # -- one tick
 

@@ -28,17 +28,24 @@ class StoreError(PrecomputeError):
     """The store cannot be read or written now; nothing was changed. The same call may succeed later."""
 
 
-class SummaryStore(Protocol):
-    """See the module's text. All intervals are `(after_ms, until_ms]` over ends of panes.
+class SummaryReader(Protocol):
+    """What queries read. All intervals are `(after_ms, until_ms]` over ends of panes.
 
     Every method may raise StoreError.
     """
 
-    def commit(self, summaries: Sequence[tuple[str, Summary]]) -> None:
-        """Keep these panes under their aggregation ids, in place of what was there, in one transaction."""
-
     def get(self, aggregation_id: str, after_ms: int, until_ms: int) -> Summary:
         """The panes that are there, ascending; a Summary of no panes, and of no accumulators, if none is."""
+
+    def size_bytes(self, aggregation_id: str) -> int:
+        """Bytes that the aggregation's panes take where they are kept."""
+
+
+class SummaryStore(SummaryReader, Protocol):
+    """See the module's text."""
+
+    def commit(self, summaries: Sequence[tuple[str, Summary]]) -> None:
+        """Keep these panes under their aggregation ids, in place of what was there, in one transaction."""
 
     def ends(self, aggregation_id: str, after_ms: int, until_ms: int) -> I64:
         """Ends of the panes that are there, ascending. Reads no summary."""
@@ -61,6 +68,3 @@ class SummaryStore(Protocol):
 
     def aggregations(self) -> tuple[str, ...]:
         """Ids that have panes, sorted."""
-
-    def size_bytes(self, aggregation_id: str) -> int:
-        """Bytes that the aggregation's panes take where they are kept."""

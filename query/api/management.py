@@ -153,8 +153,7 @@ def _flag(value: object) -> bool:
 def described(kept: Kept, plan: PlanInForce, usage: Usage) -> dict[str, Any]:
     """One aggregation as JSON. Groups are those of its newest pane; bytes what its panes take where they are stored."""
     aggregation, engine = kept.aggregation, plan.engine
-    book = engine.book(aggregation)
-    newest_ms = book.newest_ms()
+    newest_ms = engine.newest_ms(aggregation)
     newest = None if newest_ms is None else engine.store.get(aggregation.id, newest_ms - 1, newest_ms)
     return {
         "id": aggregation.id,
@@ -168,7 +167,7 @@ def described(kept: Kept, plan: PlanInForce, usage: Usage) -> dict[str, Any]:
         "origin": kept.origin,
         "pinned": kept.pinned,
         "in_service": not plan.suspended(aggregation.id),
-        "panes": book.panes(),
+        "panes": engine.pane_count(aggregation),
         "groups": newest.rows if newest is not None else 0,
         "bytes": engine.store.size_bytes(aggregation.id),
         **_used(usage.of(aggregation.id)),

@@ -9,7 +9,7 @@ import numpy as np
 
 from precompute.aggregations import Aggregation, labels_of
 from precompute.catalog import Coverage
-from precompute.engines.minibatch import MiniBatchEngine
+from precompute.engines.base import Panes
 from precompute.evaluate.expr import Matcher
 from precompute.evaluate.limits import Budget
 from precompute.evaluate.values import Frame, Vector
@@ -43,19 +43,19 @@ class Steps:
 
 
 class SummaryTier:
-    """Answers covered aggregation operators from the engine's store."""
+    """Answers covered aggregation operators from kept summaries."""
 
-    def __init__(self, engine: MiniBatchEngine, progress: Callable[[], Progress], has_upstream: bool) -> None:
+    def __init__(self, panes: Panes, progress: Callable[[], Progress], has_upstream: bool) -> None:
         """has_upstream: it could do better where samples are missing; without one they are served with a warning."""
-        self._engine, self._progress, self._has_upstream = engine, progress, has_upstream
+        self._panes, self._progress, self._has_upstream = panes, progress, has_upstream
 
     def servable(self, coverage: Coverage, steps: Steps) -> tuple[Bool, str]:
         """At which steps the pane is there and right, bool[s]; and why not at the first one where it is not."""
         aggregation, times = coverage.aggregation, pane_times(coverage, steps)
         on_grid = times % aggregation.width_ms == 0
         ends = np.where(on_grid, times, 0)
-        sealed = ends <= self._engine.sealed_ms()
-        clean = ~self._engine.dirty(aggregation, ends)
+        sealed = ends <= self._panes.sealed_ms()
+        clean = ~self._panes.dirty(aggregation, ends)
         whole = self._received(aggregation, ends) if self._has_upstream else np.ones(len(ends), np.bool_)
         good = on_grid & sealed & clean & whole
         if good.all():
@@ -64,7 +64,7 @@ class SummaryTier:
         why = (
             f"off the pane grid by {times[first] % aggregation.width_ms / 1000:g} s" if not on_grid[first]
             else "not sealed yet" if not sealed[first]
-            else "not summarised yet" if not clean[first]
+            else self._panes.why_dirty(aggregation, int(ends[first])) if not clean[first]
             else "samples of it are known to be missing"
         )  # fmt: skip
         return good, f"pane {clock_text(int(times[first]))} {why}"
@@ -77,7 +77,7 @@ class SummaryTier:
         """
         aggregation, times = coverage.aggregation, pane_times(coverage, steps)
         try:
-            summary = self._engine.store.get(aggregation.id, int(times.min()) - 1, int(times.max()))
+            summary = self._panes.store.get(aggregation.id, int(times.min()) - 1, int(times.max()))
         except StoreError as error:
             logger.error("summaries of %s cannot be read: %s", aggregation.id, error)
             return _nothing(len(times)), np.zeros(len(times), np.bool_)

@@ -106,7 +106,7 @@ class Core:
             self.head, lambda: self.intake.progress, self.clock, self.head_retention_ms, self.has_upstream
         )
         self.cache = self.new_cache()
-        memory = Memory(self.cache, self.engine)
+        memory = Memory(self.cache, self.engine, self.head)
         tiers = MixedTiers(self.summary_tier, self.head_tier, self.parts, self.has_upstream, memory, self.clock)
         self.usage = Usage(self.clock)
         self.queries = QueryEngine(
