@@ -33,18 +33,14 @@ class Head:
 
     def __init__(self, table: SeriesTable, max_bytes: int) -> None:
         self.table, self.max_bytes = table, max_bytes
-        slots = max_bytes // _SAMPLE_BYTES + _SPARE_SAMPLES
-        chunks = slots // kernel.SMALLEST
         self._lock = ReadWriteLock()
         self._series = 0
-        self._columns = kernel.HeadColumns(
-            tail=np.empty(0, np.int32), first=np.empty(0, np.int32), last_t=np.empty(0, np.int64),
-            held=np.empty(0, np.int32),
-            off=_untouched(chunks, np.int64), cap=_untouched(chunks, np.int16), used=_untouched(chunks, np.int16),
-            prev=_untouched(chunks, np.int32), next=_untouched(chunks, np.int32), base=_untouched(chunks, np.int64),
-            dt=_untouched(slots, np.int32), val=_untouched(slots, np.float64),
-            counts=np.zeros(5, np.int64), free=np.full(4, -1, np.int32),
-        )  # fmt: skip
+        self._columns = _no_samples(max_bytes)
+
+    def clear(self) -> None:
+        """Let go of all samples; the table stays."""
+        with self._lock.writing():
+            self._series, self._columns = 0, _no_samples(self.max_bytes)
 
     def append(self, block: Block) -> None:
         """Add samples of known series; the same (series, time) twice keeps the winner by value."""
@@ -147,6 +143,19 @@ class Head:
             }
             self._columns = self._columns._replace(**grown)
         self._series = max(self._series, series)
+
+
+def _no_samples(max_bytes: int) -> kernel.HeadColumns:
+    slots = max_bytes // _SAMPLE_BYTES + _SPARE_SAMPLES
+    chunks = slots // kernel.SMALLEST
+    return kernel.HeadColumns(
+        tail=np.empty(0, np.int32), first=np.empty(0, np.int32), last_t=np.empty(0, np.int64),
+        held=np.empty(0, np.int32),
+        off=_untouched(chunks, np.int64), cap=_untouched(chunks, np.int16), used=_untouched(chunks, np.int16),
+        prev=_untouched(chunks, np.int32), next=_untouched(chunks, np.int32), base=_untouched(chunks, np.int64),
+        dt=_untouched(slots, np.int32), val=_untouched(slots, np.float64),
+        counts=np.zeros(5, np.int64), free=np.full(4, -1, np.int32),
+    )  # fmt: skip
 
 
 def _grown(column: npt.NDArray[np.generic], size: int, fill: int) -> npt.NDArray[np.generic]:

@@ -39,6 +39,22 @@ class PaneBook:
         grown[place - low] = seen
         self._state = (low, grown)
 
+    def ends(self, after_ms: int, until_ms: int) -> I64:
+        """Ends in `(after_ms, until_ms]` of the panes that have a summary, ascending."""
+        first, seen = self._state
+        ends = (np.flatnonzero(seen != NONE) + first) * self.width_ms
+        return np.asarray(ends[(ends > after_ms) & (ends <= until_ms)])
+
+    def drop(self, ends_ms: I64) -> None:
+        """These panes (int64[p]) are gone, as far as they were there."""
+        first, seen = self._state
+        place = ends_ms // self.width_ms - first
+        kept = seen.copy()
+        kept[place[(place >= 0) & (place < len(seen))]] = NONE
+        held = np.flatnonzero(kept != NONE)
+        first_held, after_last = (int(held[0]), int(held[-1]) + 1) if len(held) else (0, 0)
+        self._state = (first + first_held, kept[first_held:after_last])
+
     def forget(self, until_ms: int) -> None:
         """The panes that end at or before `until_ms` are gone."""
         first, seen = self._state

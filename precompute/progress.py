@@ -13,7 +13,7 @@ dirty pane up to that floor; `settle` at that floor, if all were clean. Finality
 miss a sample that was let in meanwhile.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -93,9 +93,15 @@ def trimmed(progress: Progress, before_ms: int) -> Progress:
 
 def add_hole(progress: Progress, hole: Hole) -> Progress:
     """With one more hole, joined with those of the same metric that it meets."""
-    if hole.after_ms >= hole.until_ms:
+    return add_holes(progress, (hole,))
+
+
+def add_holes(progress: Progress, more: Iterable[Hole]) -> Progress:
+    """With more holes, each joined with those of the same metric that it meets."""
+    some = [hole for hole in more if hole.after_ms < hole.until_ms]
+    if not some:
         return progress
-    holes = _joined(sorted((*progress.holes, hole), key=_by_metric))
+    holes = _joined(sorted((*progress.holes, *some), key=_by_metric))
     return replace(progress, holes=holes if len(holes) <= MAX_HOLES else _fewer(holes))
 
 

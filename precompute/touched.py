@@ -38,6 +38,11 @@ class Touched:
         first, last = self._state
         return np.asarray(window_max(last, after_ms // self.width_ms - first, -(-until_ms // self.width_ms) - first))
 
+    def renew(self, entry: int) -> None:
+        """What all granules hold may be other samples than before, since `entry`."""
+        first, last = self._state
+        self._state = (first, np.full(len(last), entry, np.int64))
+
     def forget(self, until_ms: int) -> None:
         """Let go of granules that end at or before `until_ms`."""
         first, last = self._state

@@ -15,7 +15,7 @@ import numpy as np
 from precompute.labels import SeriesTable
 from precompute.log.codec import Definitions, compress, decode_samples, decompress
 from precompute.log.replay import intern_runs
-from precompute.samples import I32, U8, Block
+from precompute.samples import I32, I64, U8, Block
 
 _HEAD = struct.Struct("<cBBI")
 _FROM = struct.Struct("<QI")
@@ -65,6 +65,15 @@ class EntryReader:
             raise BadEntry("an entry uses series whose definition is lost")
         return Block(sids, t_ms, value)
 
+    def move(self, table: SeriesTable) -> None:
+        """Use ids of another table from now on, in which all series that are defined are interned."""
+        for key, series in self._series.items():
+            sids, known = np.full(len(series.sids), -1, np.int32), series.sids >= 0
+            if known.any():
+                sids[known] = intern_runs(table, *self._table.canonical(series.sids[known]))
+            self._series[key] = _Series(sids, series.defined)
+        self._table = table
+
     def forget(self, before_segment: int) -> None:
         """Segments before this one are gone, or read."""
         self._series = {key: series for key, series in self._series.items() if key[1] >= before_segment}
@@ -77,6 +86,15 @@ class EntryReader:
             sids[: len(series.sids)] = series.sids
         sids[new.first : last] = intern_runs(self._table, new.raw, new.offsets)
         return _Series(sids, max(series.defined, last))
+
+
+def entry_times(data: bytes) -> I64:
+    """Times of an entry's samples alone, whatever their series. Raises BadEntry."""
+    _, _, body = _unpacked(data)
+    try:
+        return decode_samples(body)[2]
+    except ValueError as error:
+        raise BadEntry(str(error)) from error
 
 
 def _unpacked(data: bytes) -> tuple[int, int, U8]:

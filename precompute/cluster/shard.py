@@ -297,6 +297,10 @@ class Shard:
         """The command whose reply is `blobs`, to be sent with others; of one pane at least."""
         return ("HMGET", self._panes(aggregation_id)[1], *(int(end) for end in ends_ms))
 
+    def ask_bytes(self, aggregation_id: str) -> tuple[str, ...]:
+        """The command whose reply is about how many bytes the aggregation's blobs take, None without any."""
+        return ("MEMORY", "USAGE", self._panes(aggregation_id)[1])
+
     def last_told(self) -> int:
         """The newest notice; 0 without any."""
         found = self.server.ask("XREVRANGE", self.told_key, "+", "-", "COUNT", 1)

@@ -1,12 +1,14 @@
 """Memory in front of the database: decoded pieces within a byte budget, and the index of all panes.
 
-This process is the only writer of its database. Then the index held here is the database's, changed after each
-write has been committed; and since a row's id names its bytes for good, a cached piece is never out of date.
+Since a row's id names its bytes for good, a cached piece is never out of date. The index held here is the database's
+where this process is its only writer: it is changed after each write has been committed. Where others write, they only
+add rows and drop them; `refresh` takes in the new ones, and of those that are gone a reader finds out by itself.
 """
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Generic, TypeVar
 
 from precompute.samples import I64
 from precompute.stores.base import StoreError
@@ -16,51 +18,67 @@ from precompute.stores.pieces import Keys, joined, loose, touches, with_keys
 from precompute.summaries import Summary
 
 Refs = Mapping[str, tuple[PieceRef, ...]]
+Key = TypeVar("Key", bound=Hashable)
 
 
-class PieceCache:
-    """Decoded pieces by row, the least recently used ones dropped beyond `max_bytes`. Any thread may call it."""
+class PieceCache(Generic[Key]):
+    """Decoded pieces by row, or by what else names them for good. The least recently used ones are dropped beyond
+    `max_bytes`. Any thread may call it."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._pieces: OrderedDict[int, Summary] = OrderedDict()
+        self._pieces: OrderedDict[Key, Summary] = OrderedDict()
         self._lock = threading.Lock()
         self.size_bytes = 0
 
-    def get(self, row: int) -> Summary | None:
+    def get(self, key: Key) -> Summary | None:
         with self._lock:
-            piece = self._pieces.get(row)
+            piece = self._pieces.get(key)
             if piece is not None:
-                self._pieces.move_to_end(row)
+                self._pieces.move_to_end(key)
             return piece
 
-    def put(self, row: int, piece: Summary) -> None:
+    def put(self, key: Key, piece: Summary) -> None:
         with self._lock:
-            self._forget(row)
-            self._pieces[row] = piece
+            self._forget(key)
+            self._pieces[key] = piece
             self.size_bytes += piece.size_bytes()
             while self.size_bytes > self._max_bytes:
                 self._forget(next(iter(self._pieces)))
 
-    def forget(self, row: int) -> None:
+    def forget(self, key: Key) -> None:
         with self._lock:
-            self._forget(row)
+            self._forget(key)
 
-    def _forget(self, row: int) -> None:
-        piece = self._pieces.pop(row, None)
+    def _forget(self, key: Key) -> None:
+        piece = self._pieces.pop(key, None)
         self.size_bytes -= piece.size_bytes() if piece else 0
 
 
 class CachedStore:
     """A SummaryStore. Readers work on the index they found; writers put another in its place."""
 
-    def __init__(self, database: DatabaseStore, max_bytes: int) -> None:
-        """Reads the index of all panes. max_bytes: of decoded pieces, roughly."""
+    def __init__(self, database: DatabaseStore, max_bytes: int, known: Sequence[PieceRef] | None = None) -> None:
+        """max_bytes: of decoded pieces, roughly. known: the index, which is read where it is not given."""
         self._database = database
-        self._cache = PieceCache(max_bytes)
+        self._cache = PieceCache[int](max_bytes)
         self._writing = threading.Lock()
-        self._refs = _by_aggregation(database.refs())
+        self._refs = _by_aggregation(database.refs() if known is None else known)
         self._keys: dict[str, Keys] = {}
+
+    def refresh(self, after_row: int) -> int:
+        """Take in what others wrote in rows after this one, and let go of those of them that are gone.
+
+        The largest row that was found; `after_row` where none was.
+        """
+        with self._writing:
+            found = self._database.refs(after_row)
+            held = {ref.row for refs in self._refs.values() for ref in refs if ref.row > after_row}
+            gone, new = held - {ref.row for ref in found}, [ref for ref in found if ref.row not in held]
+            if gone or new:
+                kept = [ref for refs in self._refs.values() for ref in refs if ref.row not in gone]
+                self._refs = _by_aggregation(sorted([*kept, *new], key=lambda ref: ref.last_end_ms))
+            return max([after_row, *(ref.row for ref in found)])
 
     def commit(self, summaries: Sequence[tuple[str, Summary]]) -> None:
         with self._writing:
@@ -105,6 +123,10 @@ class CachedStore:
 
     def size_bytes(self, aggregation_id: str) -> int:
         return self._database.size_bytes(aggregation_id)
+
+    def release(self) -> None:
+        """This thread reads and writes no more for now."""
+        self._database.release()
 
     def cache_bytes(self) -> int:
         """Bytes of decoded pieces held now."""
@@ -152,7 +174,7 @@ class CachedStore:
 
 
 def _by_aggregation(refs: Sequence[PieceRef]) -> Refs:
-    """References of each aggregation; `refs` are in order of their last ends within each."""
+    """References of each aggregation; `refs` are in order of their last ends, at least within each."""
     grouped: dict[str, list[PieceRef]] = {}
     for ref in refs:
         grouped.setdefault(ref.aggregation_id, []).append(ref)

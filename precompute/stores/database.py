@@ -101,10 +101,23 @@ class DatabaseStore:
             packs = self._packs().filter(aggregation_id=aggregation_id)
             return int(packs.aggregate(total=Sum("size_bytes"))["total"] or 0)
 
-    def refs(self) -> list[PieceRef]:
-        """All pieces, by aggregation and last end."""
+    def insert(self, aggregation_id: str, pack: Summary) -> None:
+        """Keep a pack, of one pane at least, unless one that ends with it is there.
+
+        For several writers, who all make the same packs and never replace one.
+        """
         with self._database():
-            return self._refs(self._packs())
+            packs = SummaryPack.objects.using(self._using)
+            packs.bulk_create([_pack_of(aggregation_id, pack)], ignore_conflicts=True)
+
+    def refs(self, after_row: int = 0) -> list[PieceRef]:
+        """All pieces in rows after this one, by aggregation and last end."""
+        with self._database():
+            return self._refs(self._packs().filter(pk__gt=after_row))
+
+    def release(self) -> None:
+        """This thread reads and writes no more for now."""
+        connections[self._using].close()
 
     def load(self, rows: Sequence[int]) -> dict[int, Summary]:
         """Summaries by row, of those rows that are there and whole."""

@@ -1,0 +1,74 @@
+"""Which panes of a cluster are there and right, for its query engines."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from precompute.aggregations import Aggregation
+from precompute.clock import Clock
+from precompute.cluster.merged_store import MergedStore
+from precompute.cluster.open_panes import OpenPanes
+from precompute.cluster.packs import Packs
+from precompute.samples import I64, Bool
+from precompute.touched import Touched
+
+_STORED = 0
+"""The number of a pane that can never change: it is in the database."""
+
+
+class ClusterPanes:
+    """A Panes (engines/base.py)."""
+
+    def __init__(
+        self, panes: OpenPanes, packs: Packs, store: MergedStore, touched: Touched, lateness_ms: int,
+        alive_ms: Callable[[], int], clock: Clock,
+    ) -> None:  # fmt: skip
+        """alive_ms: when somebody last listened for samples of every shard, as far as is known."""
+        self.store, self.touched = store, touched
+        self._panes, self._packs = panes, packs
+        self._lateness_ms, self._alive_ms, self._clock = lateness_ms, alive_ms, clock
+
+    @property
+    def aggregations(self) -> tuple[Aggregation, ...]:
+        return tuple(self._panes.kept.values())
+
+    def sealed_ms(self) -> int:
+        return min(self._alive_ms(), self._clock.now_ms()) - self._lateness_ms
+
+    def dirty(self, aggregation: Aggregation, ends_ms: I64) -> Bool:
+        stored = self._packs.has(aggregation.id, ends_ms)
+        if stored.all():
+            return np.zeros(len(ends_ms), np.bool_)
+        return ~stored & self._panes.dirty(aggregation, ends_ms)
+
+    def why_dirty(self, aggregation: Aggregation, end_ms: int) -> str:
+        waiting = self._panes.dirty_in(aggregation, end_ms)
+        newest = [(copy.newest_ms(aggregation) or 0, copy.shard.number) for copy in waiting]
+        newest_ms, number = min(newest, default=(0, None))
+        if number is None:
+            return "not summarised yet"
+        behind_s = (self.sealed_ms() - newest_ms) / 1000
+        how = f"is {behind_s:.0f} s behind" if newest_ms else "has no summary of it"
+        return f"not summarised yet: shard {number} {how if newest_ms < end_ms else 'got late samples'}"
+
+    def seen(self, aggregation: Aggregation, ends_ms: I64) -> I64:
+        """The number of its last change that was heard of."""
+        stored = self._packs.has(aggregation.id, ends_ms)
+        return np.where(stored, _STORED, self._panes.changed(aggregation, ends_ms))
+
+    def newest_ms(self, aggregation: Aggregation) -> int | None:
+        ends = self._every(aggregation)
+        return int(ends.max()) if len(ends) else None
+
+    def pane_count(self, aggregation: Aggregation) -> int:
+        return len(self._every(aggregation))
+
+    def replace(self, aggregations: Sequence[Aggregation]) -> None:
+        """The panes of new ones are known a moment later."""
+        self._panes.replace(aggregations)
+
+    def _every(self, aggregation: Aggregation) -> I64:
+        """Ends of all panes that can be read."""
+        now_ms = self._clock.now_ms()
+        found = self._packs.ends(aggregation.id, 0, now_ms), self._panes.ends(aggregation, 0, now_ms)
+        return np.unique(np.concatenate(found))
