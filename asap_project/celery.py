@@ -1,18 +1,15 @@
 """The Celery app. On a single node tasks run where they are called; there is no broker and no worker."""
 
 import os
-import sys
 from typing import Any
 
 from celery import Celery
+from celery.signals import setup_logging
 from django.conf import settings
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "asap_project.settings")
+from asap_project.celery_roles import refuse_single_node
 
-REFUSAL = (
-    "asap: mode = single-node: everything runs inside `python manage.py runasap`, so there is nothing for {role} "
-    "to do; start that instead, and no Celery process"
-)
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "asap_project.settings")
 
 
 class App(Celery):
@@ -21,20 +18,19 @@ class App(Celery):
     @property
     def Worker(self) -> Any:
         """The streaming worker; for a single node exit code 2 and the remedy: nobody would send it a task."""
-        _refuse_single_node("a Celery worker")
-        return super().Worker
+        refuse_single_node(settings.ASAP.config, "a Celery worker")
+        return self.subclass_with_self("asap_project.celery_worker:StreamingWorker", name="Worker")
 
     @property
     def Beat(self) -> Any:
         """The scheduler; for a single node exit code 2 and the remedy: its ticks would reach nobody."""
-        _refuse_single_node("Celery beat")
+        refuse_single_node(settings.ASAP.config, "Celery beat")
         return super().Beat
 
 
-def _refuse_single_node(role: str) -> None:
-    if settings.ASAP.config.mode == "single-node":
-        print(REFUSAL.format(role=role), file=sys.stderr)
-        raise SystemExit(2)
+@setup_logging.connect
+def _leave_logging_alone(**_: Any) -> None:
+    """Django has set it up by LOGGING; Celery leaves it to whoever listens to this signal."""
 
 
 app = App("asap_project")

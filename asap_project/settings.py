@@ -4,6 +4,7 @@ import secrets
 import sys
 
 from asap_project import openapi
+from asap_project.celery_settings import celery_settings
 from asap_project.config.derived import data_dir, is_guarded
 from asap_project.database import database
 from asap_project.process import load_or_exit
@@ -49,11 +50,10 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = openapi.SETTINGS
 
-CELERY_TASK_ALWAYS_EAGER = ASAP.config.mode == "single-node"
-CELERY_TASK_EAGER_PROPAGATES = False
-CELERY_TASK_IGNORE_RESULT = True
-CELERY_BROKER_URL = ASAP.config.redis.broker_url or "memory://localhost/"  # never asked
-CELERY_TIMEZONE = "UTC"
+vars().update(celery_settings(ASAP.config))
+
+STREAMING_WORKER = "asap_project.cluster_wiring.streaming_worker"
+"""What builds a worker's shards: (config, its name) -> precompute.cluster.kicks.Kicks. May raise PrecomputeError."""
 
 LOGGING = {
     "version": 1,

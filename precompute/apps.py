@@ -1,4 +1,4 @@
-"""The Django application of the core: it holds the running engine and its sink, once wiring has made them."""
+"""The Django application of the core: it holds what runs in this process, once wiring has made it."""
 
 from typing import Any
 
@@ -6,8 +6,13 @@ from django.apps import AppConfig
 
 
 class PrecomputeConfig(AppConfig):
+    """Views and tasks reach these through the app registry."""
+
     name = "precompute"
     default_auto_field = "django.db.models.BigAutoField"
     engine: Any = None
     sink: Any = None
-    """Set by wiring when the process has an engine; views and tasks reach it through the app registry."""
+    """With `engine`, a single node's."""
+    kicks: Any = None
+    workers: Any = None
+    """With `kicks`, a cluster's worker's (cluster/kicks.py)."""

@@ -1,0 +1,87 @@
+"""Looks after a worker that nobody kicks.
+
+    no kick for 2 periods     it ticks what it holds: scheduler or broker may be away
+    no message for 2 periods  it sends itself one each period; one that the broker took and that does not come back
+    6 periods                 while nothing runs means that the consumer is connected and consumes nothing: the process
+                              ends, and its supervisor starts it anew. While the broker takes none, all is well here
+    a tick of 40 periods      is stuck: the process ends
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from precompute.cluster.kicks import Kicks
+from precompute.cluster.server import ServerDown
+
+logger = logging.getLogger(__name__)
+
+UNKICKED_PERIODS, DEAF_PERIODS, STUCK_PERIODS = 2, 6, 40
+_EVERY_S = 1.0
+
+
+class Watchdog:
+    """See the module's text. Two threads: one beats, the other looks; neither waits for the other's work."""
+
+    def __init__(self, kicks: Kicks, knock: Callable[[], bool], end: Callable[[str], None]) -> None:
+        """knock: send this worker a message, and whether the broker took it. end: end the process for this reason."""
+        self._kicks, self._knock, self._end = kicks, knock, end
+        self._period_s = kicks.period_ms / 1000
+        self._stopped = threading.Event()
+        self._down = False
+        self._knocked_s: float | None = None
+        self._first_taken_s: float | None = None
+        self._threads = [
+            threading.Thread(target=self._each_second, args=(act,), name=name, daemon=True)
+            for act, name in ((self.beat, "asap-beat"), (self.look, "asap-watchdog"))
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Returns at once; a tick that was begun goes on."""
+        self._stopped.set()
+
+    def beat(self) -> None:
+        """Say that the worker lives; while that cannot be said, one line."""
+        try:
+            self._kicks.beat()
+            self._down = False
+        except ServerDown as error:
+            if not self._down:
+                logger.warning("%s; this worker gets no shards until it can", error)
+            self._down = True
+
+    def look(self) -> None:
+        """Act on what is the matter, if anything is."""
+        if self._kicks.longest_tick_s() > STUCK_PERIODS * self._period_s:
+            self._end(f"a tick has been running for {self._kicks.longest_tick_s():.0f} s")
+        elif self._kicks.unkicked_s() > UNKICKED_PERIODS * self._period_s:
+            self._kicks.tick_held()
+        self._listen()
+
+    def _listen(self) -> None:
+        now_s = self._kicks.clock.monotonic_s()
+        if self._kicks.longest_tick_s() or self._kicks.silent_s() <= UNKICKED_PERIODS * self._period_s:
+            self._knocked_s = self._first_taken_s = None
+            return
+        if self._first_taken_s is not None and now_s - self._first_taken_s > self._deaf_s():
+            self._end(f"messages for this worker are taken, but none has come for {self._kicks.silent_s():.0f} s")
+        if self._knocked_s is None or now_s - self._knocked_s >= self._period_s:
+            self._knocked_s = now_s
+            if not self._knock():
+                self._first_taken_s = None
+            elif self._first_taken_s is None:
+                self._first_taken_s = now_s
+
+    def _deaf_s(self) -> float:
+        return (DEAF_PERIODS - UNKICKED_PERIODS) * self._period_s
+
+    def _each_second(self, act: Callable[[], None]) -> None:
+        while not self._stopped.wait(_EVERY_S):
+            try:
+                act()
+            except Exception:
+                logger.exception("this worker's watchdog goes on after an error")

@@ -1,0 +1,55 @@
+"""Who is heard lives; who falls silent, or says so, is gone; one of many takes a turn."""
+
+import pytest
+
+from precompute.clock import ManualClock, SystemClock
+from precompute.cluster.crew import SILENT_MS, Crew, Member
+from precompute.cluster.server import Server, ServerDown
+from tests.running import poll_until
+from tests.servers import RedisServer, lasting_port
+
+A, B = Member("a", (0, 3), 1_000, 20), Member("b", (), 2_000, 0)
+
+
+def test_those_that_were_heard_live_with_what_they_last_said(redis: RedisServer) -> None:
+    crew = Crew(Server(redis.url))
+    for member in (Member("b", (7,), 2_000, 5), A, B):
+        crew.beat(member)
+    assert crew.live().members == (A, B)
+
+
+def test_a_worker_that_falls_silent_is_forgotten(redis: RedisServer) -> None:
+    clock = ManualClock(1_000_000)
+    crew = Crew(Server(redis.url), clock.now_ms)
+    crew.beat(A)
+    clock.advance(1)
+    crew.beat(B)
+    clock.advance(SILENT_MS)
+    live = crew.live()
+    assert (live.members, live.now_ms) == ((B,), clock.now_ms())
+    assert redis.cli("hlen", "{crew}said") == "1"
+
+
+def test_a_worker_that_ends_is_gone_at_once(redis: RedisServer) -> None:
+    crew = Crew(Server(redis.url))
+    crew.beat(A)
+    crew.leave("a")
+    assert crew.live().members == ()
+
+
+def test_time_is_the_servers(redis: RedisServer) -> None:
+    assert abs(Crew(Server(redis.url)).now_ms() - SystemClock().now_ms()) < 10_000
+
+
+def test_one_takes_a_turn_and_then_nobody_for_a_while(redis: RedisServer) -> None:
+    one, other = Crew(Server(redis.url)), Crew(Server(redis.url))
+    assert one.take_turn("place", 200)
+    assert not other.take_turn("place", 200)
+    assert other.take_turn("store", 200)
+    poll_until(lambda: other.take_turn("place", 200), 5, "the turn comes round again")
+
+
+def test_a_server_that_is_away_is_told() -> None:
+    crew = Crew(Server(f"redis://127.0.0.1:{lasting_port()}/0"))
+    with pytest.raises(ServerDown):
+        crew.live()

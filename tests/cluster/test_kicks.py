@@ -1,0 +1,123 @@
+"""Kicks reach who holds the shard, the longest-waiting first; what is stale or done already is left out."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from precompute.clock import Clock, ManualClock, SystemClock
+from precompute.cluster.crew import Crew
+from precompute.cluster.kicks import STALE_PERIODS, Kicks
+from precompute.cluster.shards import Shards
+from tests.cluster.standin_worker import LIMITS, StandinWorkers
+from tests.running import poll_until
+from tests.servers import RedisServer, lasting_port
+
+PERIOD_MS, COUNT = 1_000, 4
+
+
+def shards_on(*urls: str) -> Shards:
+    shards = Shards(urls, COUNT, LIMITS)
+    for shard in shards.all:
+        if shard.server is shards.first:
+            shard.create(True)
+    return shards
+
+
+def made(name: str, shards: Shards, clock: Clock | None = None, period_ms: int = PERIOD_MS) -> Kicks:
+    kicks = Kicks(StandinWorkers(name, shards), shards, Crew(shards.first), period_ms, clock or SystemClock())
+    kicks.beat()
+    return kicks
+
+
+@pytest.fixture
+def worker(redis: RedisServer) -> Callable[..., Kicks]:
+    shards = shards_on(redis.url)
+    return lambda name, **given: made(name, shards, **given)
+
+
+def round_of(kicks: Kicks) -> Sequence[tuple[int, str, str]]:
+    """The next round's kicks."""
+    found: list[tuple[int, str, str]] = []
+
+    def place() -> bool:
+        found.extend((kick.shard, kick.worker, kick.give_to) for kick in kicks.place()[0])
+        return bool(found)
+
+    poll_until(place, 10, "a turn to place")
+    return found
+
+
+def test_a_shard_is_kicked_at_who_has_its_lease(worker: Callable[..., Kicks]) -> None:
+    a, b = worker("a"), worker("b")
+    now_ms = a.crew.now_ms()
+    for kicks, shards in ((b, (0, 1)), (a, (2, 3))):
+        for shard in shards:
+            assert kicks.tick(shard, now_ms, False) == "ticked"
+    assert sorted(round_of(a)) == [(0, "b", ""), (1, "b", ""), (2, "a", ""), (3, "a", "")]
+
+
+def test_the_shard_that_waits_longest_is_kicked_first(worker: Callable[..., Kicks]) -> None:
+    a = worker("a")
+    for shard in (2, 0, 3):
+        now_ms = a.crew.now_ms()
+        a.tick(shard, now_ms, False)
+        poll_until(lambda before_ms=now_ms: a.crew.now_ms() > before_ms + 1, 5, "the next millisecond")
+    assert [shard for shard, _, _ in round_of(a)] == [1, 2, 0, 3]
+
+
+def test_a_worker_with_too_many_gives_to_one_with_too_few(worker: Callable[..., Kicks]) -> None:
+    a, _ = worker("a"), worker("b")
+    for shard in range(COUNT):
+        a.tick(shard, a.crew.now_ms(), False)
+    given = [(shard, give_to) for shard, _, give_to in round_of(a) if give_to]
+    assert given == [(3, "b")]
+    assert a.tick(3, a.crew.now_ms(), True) == "released"
+
+
+def test_two_schedulers_place_no_more_than_one(worker: Callable[..., Kicks]) -> None:
+    a, b = worker("a", period_ms=60_000), worker("b", period_ms=60_000)
+    assert len(a.place()[0]) == COUNT
+    assert b.place()[0] == []
+
+
+def test_a_kick_of_four_periods_ago_is_left_out(worker: Callable[..., Kicks]) -> None:
+    a = worker("a")
+    now_ms = a.crew.now_ms()
+    assert a.tick(0, now_ms - STALE_PERIODS * PERIOD_MS - 1, False) == "stale"
+    assert a.tick(0, now_ms - 2 * PERIOD_MS, False) == "ticked"
+
+
+@pytest.mark.parametrize("off_ms", [-3_600_000, 3_600_000])
+def test_the_age_of_a_kick_is_not_judged_by_the_workers_clock(worker: Callable[..., Kicks], off_ms: int) -> None:
+    a = worker("a", clock=ManualClock(SystemClock().now_ms() + off_ms))
+    assert a.tick(0, a.crew.now_ms(), False) == "ticked"
+    assert a.tick(1, a.crew.now_ms() - 2 * STALE_PERIODS * PERIOD_MS, False) == "stale"
+
+
+def test_a_kick_made_before_the_last_tick_is_done_already(worker: Callable[..., Kicks]) -> None:
+    a = worker("a", period_ms=60_000)
+    made_ms = a.crew.now_ms()
+    assert a.tick(0, made_ms, False) == "ticked"
+    assert a.tick(0, made_ms - 1, False) == "stale"
+    assert a.tick(1, made_ms - 1, False) == "ticked"
+    assert a.stale == 1
+
+
+def test_a_log_server_that_is_down_stops_only_its_own_shards(redis: RedisServer) -> None:
+    a = made("a", shards_on(redis.url, f"redis://127.0.0.1:{lasting_port()}/0"))
+    assert [shard for shard, _, _ in round_of(a)] == [0, 2]
+
+
+def test_a_worker_that_ends_leaves_shards_and_crew(worker: Callable[..., Kicks]) -> None:
+    a, b = worker("a"), worker("b")
+    a.tick(0, a.crew.now_ms(), False)
+    a.shutdown()
+    assert {name for _, name, _ in round_of(b)} == {"b"}
+    assert b.tick(0, b.crew.now_ms(), False) == "ticked"
+
+
+def test_storing_is_asked_of_one_worker_at_a_time(worker: Callable[..., Kicks], redis: RedisServer) -> None:
+    a, b = worker("a", period_ms=60_000), worker("b", period_ms=60_000)
+    a.store()
+    b.store()
+    assert redis.cli("lrange", "stores", "0", "-1") == "a"
