@@ -7,6 +7,8 @@ from django.apps import apps
 from django.http import HttpRequest, HttpResponse
 
 from asap_project.apps import AsapProjectConfig
+from asap_project.own_pages import own_page
+from asap_project.roles import QUERY_ENGINE, server_of
 from asap_project.security.errors import Forbidden, OverLimit, Refused, Unauthorized
 from asap_project.security.guard import Guard
 from asap_project.security.permissions import is_write
@@ -53,6 +55,29 @@ def guarded(get_response: View) -> View:
         return get_response(request)
 
     return middleware
+
+
+def by_role(get_response: View) -> View:
+    """Of a cluster: a path that another role serves is answered 404 with its name.
+
+    A process that answers no queries says itself how it is.
+    """
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        own = cast(AsapProjectConfig, apps.get_app_config("asap_project"))
+        if QUERY_ENGINE not in own.roles and (answer := own_page(own.condition, request)) is not None:
+            return answer
+        role = server_of(request.path_info)
+        return get_response(request) if role in own.roles else _elsewhere(request.path_info, role)
+
+    return middleware
+
+
+def _elsewhere(path: str, role: str) -> HttpResponse:
+    from query.api import encode
+
+    text = f"{path} is served by the role {role}; this process is another one"
+    return HttpResponse(encode.failure("not_found", text), status=404, content_type="application/json")
 
 
 def _refusal(guard: Guard, refused: Refused, path: str) -> HttpResponse:

@@ -7,6 +7,9 @@ from django.core.management import call_command
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 
+MIGRATING = 0x61736170
+"""Number of the lock that whoever changes the tables holds."""
+
 
 def prepare(folder: Path) -> None:
     """Create the folder and bring the database up to date. Exits with 1 and a line where that fails."""
@@ -22,6 +25,10 @@ def prepare(folder: Path) -> None:
 
 
 def _migrate() -> None:
+    """Roles of a cluster may start at the same time; PostgreSQL keeps the lock until the connection is closed."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(%s)", [MIGRATING])
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
         call_command("migrate", verbosity=0, interactive=False)

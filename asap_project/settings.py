@@ -35,6 +35,8 @@ MIDDLEWARE: list[str] = [
 ]
 if is_guarded(ASAP.config):
     MIDDLEWARE.append("asap_project.middleware.guarded")
+if ASAP.config.mode == "cluster":
+    MIDDLEWARE.append("asap_project.middleware.by_role")
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.ScryptPasswordHasher"]
 TEMPLATES: list[dict[str, object]] = []
 

@@ -61,12 +61,12 @@ class _Server(MPServer):
             self.exit_code = next((worker.inner.exitcode for worker in ended if worker.inner.exitcode), 0)
 
 
-def serve(listener: socket.socket, tls: Tls) -> None:
-    """Serve on `listener`, by TLS where there are files for it, until SIGTERM or SIGINT.
+def serve(listener: socket.socket, tls: Tls, roles: frozenset[str] = frozenset()) -> None:
+    """Serve on `listener`, by TLS where there are files for it, until SIGTERM or SIGINT: all, or roles of a cluster.
 
     Raises SystemExit when the worker did not end well.
     """
-    worker = Worker()
+    worker = Worker(roles)
     server = _Server(
         listener,
         interface=Interfaces.WSGI,

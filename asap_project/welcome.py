@@ -6,23 +6,37 @@ from asap_project.config import Aggregation, Config
 from asap_project.config.derived import data_dir, exposed, kept, own_url, scraped
 from asap_project.config.printing import mask
 from asap_project.config.units import duration_text
+from asap_project.roles import INGEST, QUERY_ENGINE
 
 TICK_MS = 5_000
 """Room between a pane's seal and its summary, for the query that is printed."""
 
 
-def welcome(config: Config) -> str:
-    """A few lines for a newcomer, with a command that works."""
-    return "\n".join([*_address(config), *_keeps(config), *_next(config), *_warnings(config), ""])
+def welcome(config: Config, roles: frozenset[str]) -> str:
+    """A few lines for a newcomer, with a command that works; `roles` of a cluster, none for a single node."""
+    keeps = _keeps_in_the_cluster(config) if roles else _keeps_here(config)
+    tries = _next(config) if not roles or QUERY_ENGINE in roles else []
+    return "\n".join([*_address(config, roles), *keeps, *_keeps(config), *tries, *_warnings(config), ""])
 
 
-def _address(config: Config) -> list[str]:
+def _address(config: Config, roles: frozenset[str]) -> list[str]:
     url = own_url(config)
-    return [
-        f"ASAP listens on {url}",
-        f"  Prometheus writes to   {url}/api/v1/write",
-        f"  Grafana reads from     {url}  (a Prometheus data source)",
-    ]
+    who = f"ASAP ({', '.join(sorted(roles))})" if roles else "ASAP"
+    lines = [f"{who} listens on {url}"]
+    if not roles or INGEST in roles:
+        lines.append(f"  Prometheus writes to   {url}/api/v1/write")
+    if not roles or QUERY_ENGINE in roles:
+        lines.append(f"  Grafana reads from     {url}  (a Prometheus data source)")
+    return lines
+
+
+def _keeps_here(config: Config) -> list[str]:
+    return [f"  keeps everything in    {data_dir(config)}"]
+
+
+def _keeps_in_the_cluster(config: Config) -> list[str]:
+    logs = ", ".join(mask(url) for url in config.redis.log_urls)
+    return [f"  keeps the log in       {logs}", f"  keeps summaries in     {mask(config.database.url)}"]
 
 
 def _keeps(config: Config) -> list[str]:
@@ -32,7 +46,6 @@ def _keeps(config: Config) -> list[str]:
     jobs = ", ".join(job.job for job in scraped(config)) or "nothing"
     aggregations = kept(config)
     return [
-        f"  keeps everything in    {data_dir(config)}",
         f"  keeps samples          {samples}; scrapes {jobs}",
         f"  asks behind it         {mask(upstream) if upstream else 'no upstream'}",
         f"  keeps summaries of     {len(aggregations) or 'no'} aggregation{'' if len(aggregations) == 1 else 's'}",

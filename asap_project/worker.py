@@ -42,9 +42,13 @@ class Running(Protocol):
 
 
 class Worker:
-    """One worker process's life. `run` and `application` are called inside it, by granian."""
+    """One worker process's life. `run` and `application` are called inside it, by granian.
 
-    def __init__(self) -> None:
+    roles: those of a cluster that it serves; none for a single node.
+    """
+
+    def __init__(self, roles: frozenset[str]) -> None:
+        self._roles = roles
         self._running: Running | None = None
         self._refusing, self._refused = threading.Lock(), False
         self._ending = threading.Lock()
@@ -70,18 +74,18 @@ class Worker:
 
         django.setup()
         from asap_project.config.derived import exposed
+        from asap_project.roles import start_http
         from asap_project.welcome import welcome
-        from asap_project.wiring import start
         from precompute.errors import BadExpression, InstallMismatch, PrecomputeError
 
         try:
-            self._running = start(settings.ASAP.config)
+            self._running = start_http(settings.ASAP.config, self._roles)
         except PrecomputeError as error:
             print(f"asap: {error}", file=sys.stderr)
             of_config = isinstance(error, (BadExpression, InstallMismatch))
             raise SystemExit(MISCONFIGURED if of_config else EXPLAINED) from error
         on_stop_signal(self._stop)
-        print(welcome(settings.ASAP.config), flush=True)
+        print(welcome(settings.ASAP.config, self._roles), flush=True)
         for lack in exposed(settings.ASAP.config):
             logger.warning("%s", lack)
         from asap_project.wsgi import application

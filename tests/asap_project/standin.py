@@ -1,17 +1,20 @@
 """A core of a few lines under the real supervisor: settings, urls and wiring for tests of starting and stopping.
 
 Run as a program it serves what `runasap` serves, with this in place of the core. It prints what it is asked to do;
-STANDIN in the environment chooses how it behaves.
+STANDIN in the environment chooses how it behaves. The roles of a cluster without an HTTP API wait for SIGTERM.
 """
 
 import os
+import signal
 import sys
 import threading
 import types
 from typing import Any
 
+from django.apps import apps
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
+from prometheus_client import CollectorRegistry
 
 BEHAVIOUR = os.environ.get("STANDIN", "")
 
@@ -39,6 +42,38 @@ def start(config: Any) -> Running:
     return Running()
 
 
+def start_http(config: Any, roles: frozenset[str]) -> Running:
+    """In place of a cluster's wiring: a process without queries says that it has no samples."""
+    from asap_project.health import Condition
+
+    own: Any = apps.get_app_config("asap_project")
+    own.condition = Condition(lambda: None, lambda: None, CollectorRegistry())
+    return start(config)
+
+
+def run_worker(config: Any) -> None:
+    """`refuse-worker` cannot start with the config, `deaf-worker` does not end when it is asked to."""
+    if BEHAVIOUR == "refuse-worker":
+        raise SystemExit(2)
+    wait_for_the_end("worker", config, deaf=BEHAVIOUR == "deaf-worker")
+
+
+def run_scheduler(config: Any) -> None:
+    wait_for_the_end("scheduler", config)
+
+
+def wait_for_the_end(role: str, config: Any, deaf: bool = False) -> None:
+    from asap_project.health import Condition, serve_health
+
+    told = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: None if deaf else told.set())
+    health = serve_health(config.cluster, Condition(lambda: None, lambda: str(os.getpid()), CollectorRegistry()))
+    told.wait()
+    print(f"standin: {role} {config.cluster.worker_name} ended", flush=True)
+    if health is not None:
+        health.stop()
+
+
 def ready(request: HttpRequest) -> HttpResponse:
     return HttpResponse(str(os.getpid()))
 
@@ -57,7 +92,13 @@ def crash(request: HttpRequest) -> HttpResponse:
     os._exit(7)
 
 
-urlpatterns = [path("-/ready", ready), path("slow", slow), path("api/v1/write", write), path("crash", crash)]
+urlpatterns = [
+    path("-/ready", ready),
+    path("slow", slow),
+    path("api/v1/write", write),
+    path("api/v1/query", ready),
+    path("crash", crash),
+]
 
 
 def main() -> None:
@@ -67,6 +108,11 @@ def main() -> None:
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.asap_project.standin_settings"
     wiring = types.ModuleType("asap_project.wiring")
     wiring.start = start  # type: ignore[attr-defined]
+    cluster = types.ModuleType("asap_project.cluster_wiring")
+    cluster.start_http = start_http  # type: ignore[attr-defined]
+    background = types.ModuleType("asap_project.celery_roles")
+    background.run_worker, background.run_scheduler = run_worker, run_scheduler  # type: ignore[attr-defined]
+    sys.modules.update({"asap_project.cluster_wiring": cluster, "asap_project.celery_roles": background})
     urls = types.ModuleType("asap_project.urls")
     urls.urlpatterns = urlpatterns  # type: ignore[attr-defined]
     sys.modules.update({"asap_project.wiring": wiring, "asap_project.urls": urls})

@@ -1,35 +1,87 @@
-"""`python manage.py runasap`: everything in one process."""
+"""`python manage.py runasap`: everything in one process, a role of a cluster, or all its roles side by side."""
 
 import sys
 from argparse import ArgumentParser
+from functools import partial
 from typing import Any, NoReturn
 
+from asap_project.config import Config
 from asap_project.config.derived import data_dir
 from asap_project.management.command import ConfigCommand
 from asap_project.prepare import prepare
+from asap_project.roles import HTTP_ROLES, ROLES, SCHEDULER, STREAMING_WORKER, roles_of, run_background
+from asap_project.side_by_side import Role, keep
 from asap_project.supervisor import listen, serve
-
-ROLES = ("query-engine", "ingest", "scheduler", "streaming-worker")
+from precompute.clock import SystemClock
 
 
 class Command(ConfigCommand):
-    help = "Run ASAP on this machine: ingest, mini-batches and the HTTP API in one process."
+    help = "Run ASAP on this machine: ingest, mini-batches and the HTTP API in one process, or roles of a cluster."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--component", choices=ROLES, help="one role of a cluster (mode: cluster)")
+        parser.add_argument(
+            "--component",
+            metavar="ROLE",
+            help=f"one role of a cluster (mode: cluster): {', '.join(ROLES)}, or ingest,query-engine in one process; "
+            "without it all of them, side by side",
+        )
 
     def handle(self, *args: Any, **given: Any) -> None:
-        config = self.loaded.config
+        config, component = self.loaded.config, given["component"]
         if config.mode == "cluster":
-            _refuse("mode: cluster: the roles of a cluster are not built yet; set mode: single-node")
-        if given["component"]:
+            _run_roles(config, _asked(component)) if component else _run_all(config)
+        elif component:
             _refuse(
-                f"--component {given['component']}: roles belong to a cluster; set mode: cluster, "
+                f"--component {component}: roles belong to a cluster; set mode: cluster, "
                 "or leave the flag out to run everything in one process"
             )
-        listener = listen(config)
+        else:
+            _serve(config, frozenset())
+
+
+def _asked(component: str) -> frozenset[str]:
+    try:
+        return roles_of(component)
+    except ValueError as error:
+        _refuse(f"--component {component}: {error}")
+
+
+def _run_roles(config: Config, roles: frozenset[str]) -> None:
+    if roles <= HTTP_ROLES:
+        _serve(config, roles)
+    else:
+        (role,) = roles
         prepare(data_dir(config))
-        serve(listener, config.security.tls)
+        run_background(config, role)
+
+
+def _serve(config: Config, roles: frozenset[str]) -> None:
+    listener = listen(config)
+    prepare(data_dir(config))
+    serve(listener, config.security.tls, roles)
+
+
+def _run_all(config: Config) -> NoReturn:
+    """Ingest and queries in one process, so many workers, and a scheduler."""
+    listener = listen(config)
+    prepare(data_dir(config))
+    http = Role("ingest and query-engine", partial(serve, listener, config.security.tls, HTTP_ROLES), stops_first=True)
+    workers = config.cluster.streaming_workers.replicas
+    names = [(f"{STREAMING_WORKER} {at}", STREAMING_WORKER) for at in range(1, workers + 1)]
+    others = [
+        Role(name, partial(run_background, _neighbour(config, at), role))
+        for at, (name, role) in enumerate([*names, (SCHEDULER, SCHEDULER)])
+    ]
+    raise SystemExit(keep([http, *others], SystemClock()))
+
+
+def _neighbour(config: Config, at: int) -> Config:
+    """The config of the `at`-th process without an HTTP API: a port and a name of its own."""
+    own = config.cluster
+    ports = [port for port in range(own.health_port, own.health_port + at + 2) if port != config.query_engine.http_port]
+    name = f"{own.worker_name}-{at + 1}" if own.worker_name else ""
+    changed = {"health_port": ports[at] if own.health_port else 0, "worker_name": name}
+    return config.model_copy(update={"cluster": own.model_copy(update=changed)})
 
 
 def _refuse(line: str) -> NoReturn:
