@@ -54,7 +54,7 @@ SPECTACULAR_SETTINGS = openapi.SETTINGS
 
 vars().update(celery_settings(ASAP.config))
 
-STREAMING_WORKER = "asap_project.cluster_wiring.streaming_worker"
+STREAMING_WORKER = "asap_project.worker_wiring.streaming_worker"
 """What builds a worker's shards: (config, its name) -> precompute.cluster.kicks.Kicks. May raise PrecomputeError."""
 
 LOGGING = {

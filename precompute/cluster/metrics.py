@@ -50,7 +50,7 @@ WORKER_GAUGES: tuple[tuple[str, str, Callable[[ShardWorkers], float]], ...] = (
     ("asap_worker_shards", "Shards that this worker holds.", lambda w: len(w.held())),
     ("asap_worker_head_bytes", "Memory of all heads of this worker.", lambda w: w.head_bytes()),
     ("asap_worker_last_tick_seconds", "When this worker's last tick ended well.",
-     lambda w: max(held.counts.completed_ms for held in w.held_by_number) / 1000),
+     lambda w: w.completed_ms() / 1000),
 )
 
 STORING_COUNTERS: tuple[tuple[str, str, Callable[[Stored], float]], ...] = (

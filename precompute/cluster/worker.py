@@ -60,7 +60,6 @@ class Counts:
     panes: int = 0
     damaged: int = 0
     completed_ms: int = 0
-    read_samples: int = 0
 
 
 @dataclass(frozen=True)
@@ -123,6 +122,10 @@ class ShardWorkers:
     def held(self) -> tuple[int, ...]:
         """Shards that are warm here."""
         return tuple(held.shard.number for held in self.held_by_number if held.warm)
+
+    def completed_ms(self) -> int:
+        """When the last tick ended well; 0 before the first."""
+        return max(held.counts.completed_ms for held in self.held_by_number)
 
     def head_bytes(self) -> int:
         """Memory of all heads."""

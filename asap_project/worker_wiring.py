@@ -1,0 +1,60 @@
+"""A streaming worker put together: settings in, the kicks that Celery's tasks follow out."""
+
+from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
+
+from asap_project.cluster_parts import kept_ms, plan_follower, shards_of
+from asap_project.config import Config
+from asap_project.health import Condition, serve_health
+from asap_project.warm import warm
+from precompute.aggregations import Aggregation
+from precompute.clock import SystemClock
+from precompute.cluster.crew import Crew
+from precompute.cluster.kicks import Kicks
+from precompute.cluster.metrics import ShardCollector, WorkerCollector
+from precompute.cluster.plan import SharedPlan
+from precompute.cluster.storing import Storing
+from precompute.cluster.worker import ShardWorkers, WorkerSettings
+from precompute.engines.minibatch import EngineLimits
+from precompute.stores.database import DatabaseStore
+
+_UNHEALTHY_WINDOWS = 4
+
+
+def streaming_worker(config: Config, name: str) -> Kicks:
+    """Build a worker and serve its health. Raises PrecomputeError where the install does not allow it."""
+    warm()
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # the library left it unannotated
+    clock, shards, database = SystemClock(), shards_of(config), DatabaseStore()
+    plan = plan_follower(config, SharedPlan(shards.first))
+    storing = Storing(shards, database, config.redis.max_summary_bytes, clock)
+
+    def aggregations() -> tuple[Aggregation, ...]:
+        return tuple(one.aggregation for one in plan.kept())
+
+    workers = ShardWorkers(shards, _settings(config, name), aggregations, database, clock, storing)
+    registry = CollectorRegistry()
+    for collector in (ShardCollector(shards, clock), WorkerCollector(workers), ProcessCollector(registry=None)):
+        registry.register(collector)
+    window_ms = config.engine.minibatch.window_size
+
+    def unhealthy() -> str | None:
+        return _why_unhealthy(workers, window_ms, clock.now_ms())
+
+    serve_health(config.cluster, Condition(unhealthy, lambda: None, registry))
+    return Kicks(workers, shards, Crew(shards.first), window_ms, clock)
+
+
+def _settings(config: Config, name: str) -> WorkerSettings:
+    batch = config.engine.minibatch
+    limits = EngineLimits(
+        batch.acceptance_age, batch.allowed_lateness, kept_ms(config), batch.max_reach, tick_ms=batch.window_size
+    )  # fmt: skip
+    return WorkerSettings(
+        name, batch.window_size, batch.hash_seed, config.head.max_bytes, batch.batch_size, limits
+    )  # fmt: skip
+
+
+def _why_unhealthy(workers: ShardWorkers, window_ms: int, now_ms: int) -> str | None:
+    """None while a tick of what is held ended lately, or nothing is held."""
+    late_ms = now_ms - workers.completed_ms() if workers.held() else 0
+    return f"the last tick ended {late_ms / 1000:.0f} s ago" if late_ms > _UNHEALTHY_WINDOWS * window_ms else None
