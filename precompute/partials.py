@@ -10,6 +10,10 @@ rest is evaluated over the leaves' values. Then a part has a row for each leaf, 
 and, under the empty label name that nothing else has, the leaf's number; the state is `min`, which of one value is that
 value. The order of rows decides nothing in the second stage: no operator adds up rows but `histogram_quantile` and
 `histogram_fraction`, of equal bounds and in order of their texts, and the result is put in order of its own labels.
+
+One error is not seen: where a function takes the metric's type and unit off two series that differ in nothing else,
+PromQL knows no answer; an expression of one series, whose groups no longer tell its series apart, counts both if they
+lie in different shards.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +23,7 @@ from typing import cast
 import numpy as np
 
 from precompute.aggregations import Aggregation
-from precompute.errors import ExecutionError
+from precompute.errors import ExecutionError, Unsupported
 from precompute.evaluate.context import Source
 from precompute.evaluate.expr import Call, Expr, Range, Selector, Subquery, children, selectors, walk
 from precompute.evaluate.functions import MADE_BY_SERIES
@@ -52,7 +56,7 @@ _VALUE = "min"
 
 
 def first_stage(aggregation: Aggregation) -> tuple[Expr, ...]:
-    """The leaves that shards evaluate, each once; none where a part is the aggregation's own Summary."""
+    """The leaves that shards evaluate, each once; none of an expression of one series."""
     expr = aggregation.expr
     return () if of_one_series(expr) else tuple(dict.fromkeys(leaf for leaf in _leaves(expr) if _by_series(leaf)))
 
@@ -72,17 +76,20 @@ def shard_summaries(
 ) -> list[Summary]:
     """One shard's parts for aggregations of one expression and lookback; `source` reads the shard's series alone.
 
-    See `summarise` for the arguments and for the panes that come out FAILED; `why_not_by_shard` is empty.
+    See `summarise` for the arguments and for the panes that come out FAILED; where `why_not_by_shard`, all do.
     """
-    leaves = first_stage(aggregations[0])
-    if not leaves:
+    expr = aggregations[0].expr
+    if of_one_series(expr):
         return summarise(aggregations, ends_ms, entry, source, budget)
+    leaves, why = first_stage(aggregations[0]), why_not_by_shard(expr)
 
     def values(ends_ms: I64) -> Vector:
+        if why:
+            raise Unsupported(why)
         at = evaluation(aggregations[0], ends_ms, source, budget)
         return joined([_named(vector_of(leaf, at), n) for n, leaf in enumerate(leaves)], len(ends_ms))
 
-    (columns,) = marked(values, _columns, panes_at(ends_ms, entry), aggregations[0].expr)
+    (columns,) = marked(values, _columns, panes_at(ends_ms, entry), expr)
     return [replace(columns, flags=columns.flags.copy()) for _ in aggregations]
 
 
@@ -92,9 +99,9 @@ def merged(aggregation: Aggregation, parts: Sequence[Summary], budget: Budget) -
     A pane FAILED where a shard's did or the second stage does; see `summarise`. Raises ValueError for parts of
     different panes, or none.
     """
-    leaves = first_stage(aggregation)
-    if not leaves:
+    if of_one_series(aggregation.expr):
         return fold(parts)
+    leaves = first_stage(aggregation)
     panes = Panes(parts[0].ends_ms, *common_panes(parts))
 
     def values(ends_ms: I64) -> Vector:

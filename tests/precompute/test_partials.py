@@ -163,6 +163,15 @@ def test_what_cannot_be_made_of_parts_is_told_with_its_reason(text: str, why: st
     assert why in found and bool(found) == bool(why)
 
 
+def test_what_cannot_be_made_of_parts_fails_and_is_not_made_of_each_shard_alone() -> None:
+    rows = [(series(name, g=str(g)), int(ENDS[0]), 1.0) for name in "mn" for g in range(9)]
+    for text in ("max_over_time((m * on (g) n)[5m:1m])", "m + quantile_over_time(scalar(n), m[5m])"):
+        kept = aggregation(text, ["g"])
+        parts = [shard_summaries([kept], ENDS, ENTRY, part, budget())[0] for part in Sharded(samples(rows), 4).parts]
+        for made in (*parts, merged(kept, parts, budget())):
+            assert (made.flags & FAILED).all() and made.rows == 0
+
+
 def samples(rows: Sequence[tuple[Labels, int, float]]) -> worlds.World:
     out = worlds.World()
     for labels, t_ms, value in rows:
