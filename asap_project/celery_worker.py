@@ -9,10 +9,12 @@ import os
 import socket
 import sys
 import threading
+import warnings
 from typing import Any, cast
 
 from celery import bootsteps
 from celery.apps.worker import Worker
+from celery.exceptions import SecurityWarning
 from celery.signals import worker_shutting_down
 from django.apps import apps
 from django.conf import settings
@@ -29,6 +31,9 @@ from precompute.cluster.watchdog import Watchdog
 from precompute.errors import BadExpression, InstallMismatch, PrecomputeError
 
 logger = logging.getLogger(__name__)
+
+# Celery warns root of what it unpickles; here messages are JSON alone
+warnings.filterwarnings("ignore", category=SecurityWarning)
 
 
 def worker_name(config: Config) -> str:

@@ -22,7 +22,7 @@ from precompute.cluster.shards import Shards
 
 logger = logging.getLogger(__name__)
 
-STALE_PERIODS = 4
+STALE_PERIODS, _LAPSED_PERIODS = 4, 2
 _MOVED_SHARE = 8
 """One in so many shards changes its worker in a round: moved heads are rebuilt."""
 
@@ -72,7 +72,8 @@ class Kicks:
             return [], 0
         live, states = self.crew.live(), self._states()
         names = [member.name for member in live.members]
-        holders = [_holder(shard, states.get(shard), live) for shard in range(len(self._shards))]
+        lapsed_ms = live.now_ms - _LAPSED_PERIODS * self.period_ms
+        holders = [_holder(shard, states.get(shard), live, lapsed_ms) for shard in range(len(self._shards))]
         kicks = placed(names, holders, max(1, len(holders) // _MOVED_SHARE))
         reachable = [kick for kick in kicks if kick.shard in states]
         return sorted(reachable, key=lambda kick: _waits_since(states[kick.shard])), live.now_ms
@@ -164,9 +165,13 @@ class Kicks:
         return found
 
 
-def _holder(shard: int, state: ShardState | None, live: Live) -> str:
-    """Who holds it: by the lease, or, where that names nobody who lives, by what the workers say."""
-    if state is not None and state.until_ms < live.now_ms:
+def _holder(shard: int, state: ShardState | None, live: Live, lapsed_ms: int) -> str:
+    """Who holds it: by the lease, or, where that names nobody who lives, by what the workers say.
+
+    A lease may be shorter than a period, and its holder's head is warm all the same: nobody holds a shard whose lease
+    ended before `lapsed_ms`.
+    """
+    if state is not None and state.until_ms < lapsed_ms:
         return ""
     if state is not None and any(member.name == state.holder for member in live.members):
         return state.holder
