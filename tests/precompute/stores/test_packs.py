@@ -1,0 +1,135 @@
+"""Packs that several writers put into one database, and readers who find out about them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from django.db import connections
+
+from precompute.clock import ManualClock
+from precompute.cluster.packs import Packs
+from precompute.models import SummaryPack
+from precompute.stores.base import StoreError
+from precompute.stores.cached import CachedStore
+from precompute.stores.database import DatabaseStore
+from tests.precompute.made_summaries import ends, same, summary
+from tests.precompute.stores import databases
+
+SMALL = ("sum", "quantile")
+EVER = (0, 1 << 60)
+
+
+@pytest.fixture(scope="module")
+def sqlite_alias(django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    entry = databases.sqlite(tmp_path_factory.mktemp("packs"))
+    with django_db_blocker.unblock(), databases.migrated("several_sqlite", entry) as alias:
+        yield alias
+
+
+@pytest.fixture(scope="module")
+def postgresql_alias(django_db_blocker: Any) -> Iterator[str]:
+    with (
+        django_db_blocker.unblock(),
+        databases.postgresql() as entry,
+        databases.migrated("several_postgresql", entry) as alias,
+    ):
+        yield alias
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def alias(request: pytest.FixtureRequest) -> str:
+    found: str = request.getfixturevalue(f"{request.param}_alias")
+    SummaryPack.objects.using(found).all().delete()
+    return found
+
+
+def made(alias: str, clock: ManualClock | None = None) -> Packs:
+    return Packs(CachedStore(DatabaseStore(alias), 1 << 24, known=()), clock or ManualClock(1000))
+
+
+def test_of_two_writers_of_a_pack_the_first_one_counts(alias: str) -> None:
+    first, packs = summary(ends(1, 60), accumulators=SMALL), made(alias)
+    for content in (first, summary(ends(1, 60), accumulators=SMALL, seed=1)):
+        DatabaseStore(alias).insert("a", content)
+    assert SummaryPack.objects.using(alias).count() == 1
+    assert packs.refresh() and same(packs.get("a", *EVER), first)
+
+
+def test_a_reader_knows_of_new_packs_when_it_has_looked(alias: str) -> None:
+    packs, wanted = made(alias), np.array(ends(60, 62), np.int64)
+    assert packs.refresh() and not packs.has("a", wanted).any()
+    DatabaseStore(alias).insert("a", summary(ends(1, 60), accumulators=SMALL))
+    assert not packs.has("a", wanted).any()
+    assert packs.refresh() and packs.has("a", wanted).tolist() == [True, False, False]
+    assert packs.size_bytes("a") > 0 and packs.get("b", *EVER).panes == 0
+
+
+def test_a_row_that_comes_into_sight_after_one_with_a_larger_number_is_found(alias: str) -> None:
+    clock = ManualClock(1000)
+    packs, store = made(alias, clock), DatabaseStore(alias)
+    store.insert("a", summary(ends(1, 60), accumulators=SMALL))
+    store.insert("a", summary(ends(61, 120), accumulators=SMALL))
+    late = SummaryPack.objects.using(alias).earliest("pk")
+    number = late.pk
+    late.delete()
+    packs.refresh()
+    clock.advance(30_000)
+    late.pk = number
+    late.save(using=alias, force_insert=True)
+    packs.refresh()
+    assert len(packs.ends("a", *EVER)) == 120
+
+
+def test_only_new_rows_are_read_again(alias: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, asked = ManualClock(1000), []
+    packs, refs = made(alias, clock), DatabaseStore.refs
+    monkeypatch.setattr(DatabaseStore, "refs", lambda self, after=0: asked.append(after) or refs(self, after))  # type: ignore[func-returns-value]
+    DatabaseStore(alias).insert("a", summary(ends(1, 60), accumulators=SMALL))
+    for _ in range(4):
+        packs.refresh()
+        clock.advance(61_000)
+    row = SummaryPack.objects.using(alias).get().pk
+    assert asked == [0, row, row, row]
+    clock.advance(600_000)
+    packs.refresh()
+    assert asked[-1] == 0
+
+
+def test_packs_that_were_dropped_are_gaps_before_and_after_it_is_known(alias: str) -> None:
+    packs, store = made(alias), DatabaseStore(alias)
+    store.insert("a", summary(ends(1, 60), accumulators=SMALL))
+    store.insert("a", summary(ends(61, 120), accumulators=SMALL))
+    packs.refresh()
+    store.drop("a", ends(60, 60)[0])
+    assert packs.get("a", *EVER).ends_ms.tolist() == ends(61, 120)
+    assert packs.ends("a", *EVER).tolist() == ends(61, 120)
+    store.drop("a", ends(120, 120)[0])
+    packs.refresh()
+    assert not len(packs.ends("a", *EVER))
+
+
+def test_while_the_database_is_away_nothing_is_there_and_it_is_counted(
+    alias: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packs = made(alias)
+    DatabaseStore(alias).insert("a", summary(ends(1, 60), accumulators=SMALL))
+    packs.refresh()
+
+    def away(*_: object) -> None:
+        raise StoreError("away")
+
+    with monkeypatch.context() as context:
+        for name in ("refs", "load", "size_bytes"):
+            context.setattr(DatabaseStore, name, away)
+        assert (packs.get("a", *EVER).panes, packs.refresh(), packs.size_bytes("a"), packs.failures) == (0, False, 0, 3)
+        assert len(packs.ends("a", *EVER)) == 60
+    assert packs.get("a", *EVER).panes == 60
+    packs.release()
+
+
+def test_postgresql_stores_blobs_as_they_are(postgresql_alias: str) -> None:
+    with connections[postgresql_alias].cursor() as cursor:
+        of_blob = "attrelid = 'precompute_summarypack'::regclass AND attname = 'blob'"
+        cursor.execute(f"SELECT attstorage FROM pg_attribute WHERE {of_blob}")
+        assert cursor.fetchone() in (("e",), (b"e",))
