@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +13,17 @@ from pathlib import Path
 import yaml
 
 from tests.running import ROOT, Program, end, launched, poll_until
-from tests.servers import RedisServer, redis_server
+from tests.servers import RedisServer, lasting_port, redis_server
 
+CELERY = ("-m", "celery", "-A", "asap_project")
+NEIGHBOUR = """
+import sys, django
+django.setup()
+from django.conf import settings
+from asap_project.celery_roles import run_worker
+cluster = settings.ASAP.config.cluster.model_copy(update={"worker_name": sys.argv[1]})
+run_worker(settings.ASAP.config.model_copy(update={"cluster": cluster}))
+"""
 SHARDS, WINDOW_S = 4, 1
 STARTED_S = 60.0
 
@@ -30,22 +39,30 @@ class Kicked:
 
     def worker(self, name: str, behaviour: str = "") -> Program:
         """`celery -A asap_project worker`, without any flag; returns when it has started."""
-        program = self._celery("worker", name, {"STANDIN": behaviour, "ASAP_CLUSTER_WORKER_NAME": name})
-        poll_until(lambda: f"worker {name} is started" in program.log(), STARTED_S, f"worker {name} has started")
-        return program
+        program = self._run(name, [*CELERY, "worker"], {"STANDIN": behaviour, "ASAP_CLUSTER_WORKER_NAME": name})
+        return self._started(program, name)
 
     def scheduler(self, name: str = "scheduler") -> Program:
         """`celery -A asap_project beat`; returns at once."""
-        return self._celery("beat", name, {})
+        return self._run(name, [*CELERY, "beat"], {})
 
-    def _celery(self, role: str, name: str, env: dict[str, str]) -> Program:
+    def neighbour(self, name: str) -> Program:
+        """A worker as one of several that a parent starts, with a config of its own; returns when it has started."""
+        return self._started(self._run(name, ["-c", NEIGHBOUR, name], {}), name)
+
+    def _started(self, worker: Program, name: str) -> Program:
+        poll_until(lambda: f"worker {name} is started" in worker.log(), STARTED_S, f"worker {name} has started")
+        return worker
+
+    def _run(self, name: str, words: Sequence[str], env: dict[str, str]) -> Program:
+        port = lasting_port()
         env |= {
             "ASAP_CONFIG": str(self.folder / "config.yaml"),
+            "ASAP_CLUSTER_HEALTH_PORT": str(port),
             "DJANGO_SETTINGS_MODULE": "tests.cluster.standin_worker",
             "PYTHONPATH": str(ROOT),
         }
-        command = [sys.executable, "-m", "celery", "-A", "asap_project", role]
-        program = launched(command, "", self.folder / name, env)
+        program = launched([sys.executable, *words], f"http://127.0.0.1:{port}", self.folder / name, env)
         self.programs.append(program)
         return program
 

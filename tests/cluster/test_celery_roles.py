@@ -60,8 +60,19 @@ def test_final_panes_are_stored_now_and_then(whole: Kicked) -> None:
     poll_until(lambda: whole.log.cli("llen", "stores") == "2", 30, "stored twice")
 
 
-def test_the_scheduler_exits_0_at_sigterm(whole: Kicked) -> None:
+def test_a_worker_is_called_as_the_config_says_that_it_is_given(whole: Kicked) -> None:
+    whole.scheduler()
+    neighbour = whole.neighbour("a-1")
+    whole.await_ticks("a-1", ALL)
+    assert neighbour.stop() == 0
+
+
+def test_the_scheduler_is_healthy_while_its_broker_takes_messages_and_exits_0_at_sigterm(whole: Kicked) -> None:
     scheduler = whole.scheduler()
-    poll_until(lambda: int(whole.broker.cli("llen", "asap")), 30, "something is sent")
+    poll_until(lambda: scheduler.is_ready("/-/ready"), 30, "the scheduler is ready")
+    poll_until(lambda: b'messages_sent_total{task="place"}' in scheduler.get("/metrics").body, 30, "something is sent")
+    assert scheduler.get("/-/healthy").status == 200
+    whole.broker.kill()
+    poll_until(lambda: scheduler.get("/-/healthy").status == 503, 30, "it says that nothing is taken")
     assert scheduler.stop() == 0
     assert [path.name for path in scheduler.folder.iterdir()] == ["output.log"]
