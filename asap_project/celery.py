@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import beat_init, setup_logging
+from celery.signals import setup_logging
 from django.conf import settings
 
 from asap_project.celery_roles import refuse_single_node
@@ -25,10 +25,7 @@ class App(Celery):
     def Beat(self) -> Any:
         """The scheduler; for a single node exit code 2 and the remedy: its ticks would reach nobody."""
         refuse_single_node(settings.ASAP.config, "Celery beat")
-        from asap_project.scheduler import show_condition
-
-        beat_init.connect(show_condition)
-        return super().Beat
+        return self.subclass_with_self("asap_project.celery_beat:ServedBeat", name="Beat")
 
 
 @setup_logging.connect

@@ -13,23 +13,26 @@ REFUSAL = (
 )
 
 
-def run_worker(config: Config) -> int:
-    """Summarise shards until SIGTERM; the exit code. For the main thread, which gets the signals."""
+def run_worker(config: Config) -> None:
+    """Summarise shards until SIGTERM. For the main thread, which gets the signals.
+
+    Raises SystemExit where it could not start or did not end well.
+    """
     refuse_single_node(config, "a streaming worker")
     from asap_project.celery import app
 
-    worker = app.Worker()
+    worker = app.Worker(config=config)
     worker.start()
-    return int(worker.exitcode or 0)
+    if worker.exitcode:
+        raise SystemExit(worker.exitcode)
 
 
-def run_scheduler(config: Config) -> int:
-    """Send what is due until SIGTERM; the exit code. For the main thread, which gets the signals."""
+def run_scheduler(config: Config) -> None:
+    """Send what is due until SIGTERM. For the main thread, which gets the signals."""
     refuse_single_node(config, "a scheduler")
     from asap_project.celery import app
 
-    app.Beat(quiet=True).run()
-    return 0
+    app.Beat(config=config, quiet=True).run()
 
 
 def refuse_single_node(config: Config, role: str) -> None:

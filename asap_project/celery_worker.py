@@ -44,8 +44,12 @@ def worker_name(config: Config) -> str:
 class StreamingWorker(Worker):
     """Celery's worker, right without any flag: its queues, no chatter between workers, no banner."""
 
-    def __init__(self, app: Any = None, hostname: str | None = None, **options: Any) -> None:
-        self.asap_name = worker_name(settings.ASAP.config)
+    def __init__(
+        self, app: Any = None, hostname: str | None = None, config: Config | None = None, **options: Any
+    ) -> None:
+        """config: this process' own, where several were started from one file; else the settings'."""
+        self.config = config or settings.ASAP.config
+        self.asap_name = worker_name(self.config)
         silent = dict.fromkeys(("without_gossip", "without_mingle", "without_heartbeat", "quiet"), True)
         super().__init__(app, hostname, **{**options, **silent})
 
@@ -70,7 +74,7 @@ class Summarising(bootsteps.StartStopStep):
 
     def start(self, worker: StreamingWorker) -> None:
         """Exits with a line where the config or what is there does not allow it."""
-        kicks = self._kicks = _built(worker.asap_name)
+        kicks = self._kicks = _built(worker.config, worker.asap_name)
         core = cast(PrecomputeConfig, apps.get_app_config("precompute"))
         core.kicks, core.workers = kicks, kicks.workers
         self._watchdog = Watchdog(kicks, lambda: _knock(worker.asap_name), self._end)
@@ -98,9 +102,9 @@ class Summarising(bootsteps.StartStopStep):
         os._exit(1)
 
 
-def _built(name: str) -> Kicks:
+def _built(config: Config, name: str) -> Kicks:
     try:
-        return cast(Kicks, import_string(settings.STREAMING_WORKER)(settings.ASAP.config, name))
+        return cast(Kicks, import_string(settings.STREAMING_WORKER)(config, name))
     except PrecomputeError as error:
         print(f"asap: {error}", file=sys.stderr)
         of_config = isinstance(error, (BadExpression, InstallMismatch))

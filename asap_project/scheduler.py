@@ -1,21 +1,13 @@
 """Celery's beat on the windows' grid, without a memory."""
 
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from celery.beat import Scheduler
 from celery.schedules import BaseSchedule, schedstate
-from django.conf import settings
-from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
-from asap_project.health import Condition, serve_health
 from ingest.sources.base import Pace
 from precompute.clock import Clock, SystemClock
-
-_UNHEALTHY_WINDOWS = 4
 
 
 class Grid(BaseSchedule):
@@ -54,56 +46,8 @@ class GridScheduler(Scheduler):
     Its own heap keeps times of day: after the clock was set back by an hour it would wait for an hour.
     """
 
-    passed_s = sent_s = 0.0
-    """By the monotonic clock: its last pass, and when it last sent something."""
-
-    def apply_async(self, *args: Any, **kwargs: Any) -> Any:
-        sent = super().apply_async(*args, **kwargs)
-        self.sent_s = SystemClock().monotonic_s()
-        return sent
-
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """Send one task that is due; the seconds until the next pass."""
         self._heap = None
-        self.passed_s = SystemClock().monotonic_s()
         seconds: float = super().tick(*args, **kwargs)
         return seconds
-
-
-SCHEDULER_GAUGES: tuple[tuple[str, str, Callable[[GridScheduler], float]], ...] = (
-    ("asap_scheduler_pass_age_seconds", "How long ago the scheduler last looked for what is due.",
-     lambda s: SystemClock().monotonic_s() - s.passed_s),
-    ("asap_scheduler_sent_age_seconds", "How long ago the scheduler last sent a kick that the broker took.",
-     lambda s: SystemClock().monotonic_s() - s.sent_s),
-)  # fmt: skip
-
-
-class SchedulerCollector(Collector):
-    """What the scheduler does."""
-
-    def __init__(self, scheduler: GridScheduler) -> None:
-        self._scheduler = scheduler
-
-    def collect(self) -> Iterator[Metric]:
-        for name, meaning, read in SCHEDULER_GAUGES:
-            yield GaugeMetricFamily(name, meaning, value=read(self._scheduler))
-
-
-def condition_of(scheduler: GridScheduler, window_ms: int) -> Condition:
-    """Healthy while kicks are sent; ready once the first was."""
-
-    def unhealthy() -> str | None:
-        late_s = SystemClock().monotonic_s() - scheduler.sent_s
-        return f"nothing was sent for {late_s:.0f} s" if late_s > _UNHEALTHY_WINDOWS * window_ms / 1000 else None
-
-    registry = CollectorRegistry()
-    registry.register(SchedulerCollector(scheduler))
-    registry.register(ProcessCollector(registry=None))
-    return Condition(unhealthy, lambda: None if scheduler.passed_s else "starting", registry)
-
-
-def show_condition(sender: Any, **_: Any) -> None:
-    """On Celery's signal that the scheduler begins: serve its health."""
-    config = settings.ASAP.config
-    sender.scheduler.sent_s = SystemClock().monotonic_s()
-    serve_health(config.cluster, condition_of(sender.scheduler, config.engine.minibatch.window_size))

@@ -2,12 +2,15 @@
 stopping.
 
 A tick takes the shard's real lease and notes itself in the list `ticks` of the first log server: worker, shard and what
-became of it. STANDIN in the environment chooses how ticks behave: `slow` ones take 2 s, a `stuck` one never ends.
+became of it. STANDIN in the environment chooses what goes wrong: `slow` ticks take 2 s, a `stuck` one never ends, and a
+`deaf` worker is connected to its broker and fetches nothing.
 """
 
 import os
 import threading
 import uuid
+
+from kombu.transport.redis import MultiChannelPoller
 
 from asap_project.config import Config
 from asap_project.settings import *  # noqa: F403
@@ -73,6 +76,8 @@ class StandinWorkers:
 
 def streaming_worker(config: Config, name: str) -> Kicks:
     """What settings.STREAMING_WORKER names."""
+    if BEHAVIOUR == "deaf":
+        MultiChannelPoller.on_poll_start = lambda self: None
     shards = Shards(config.redis.log_urls, config.engine.minibatch.shards, LIMITS)
     shards.create(True)
     workers = StandinWorkers(name, shards)

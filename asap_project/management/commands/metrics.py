@@ -26,6 +26,7 @@ class Command(BaseCommand):
 
 def rows() -> Iterator[tuple[str, str, str, str]]:
     """(name, type, labels, meaning) of every metric, from where each is declared."""
+    from asap_project.celery_beat import SchedulerMetrics
     from asap_project.security.guard import SecurityMetrics
     from ingest.metrics import IngestMetrics
     from precompute.cluster.metrics import SHARD_GAUGES, STORING_COUNTERS, WORKER_COUNTERS, WORKER_GAUGES
@@ -47,7 +48,7 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     yield from ((f"{name}_total", "counter", "", meaning) for name, meaning, _ in counters)
     yield from ((name, "gauge", "shard", meaning) for name, meaning, _ in SHARD_GAUGES)
     yield from ((f"{name}_total", "counter", "shard", meaning) for name, meaning, _ in WORKER_COUNTERS)
-    for declare in (IngestMetrics, QueryMetrics, WatchMetrics, SecurityMetrics):
+    for declare in (IngestMetrics, QueryMetrics, WatchMetrics, SecurityMetrics, SchedulerMetrics):
         for metric in vars(declare(CollectorRegistry())).values():
             described = metric.describe()[0]
             suffix = "_total" if described.type == "counter" else ""
