@@ -18,9 +18,10 @@ USER asap
 # The cache is for the build machine's kind of CPU; on another kind the first start compiles once more.
 RUN python manage.py compilekernels
 
-ENV ASAP_DATA_DIR=/data ASAP_QUERY_ENGINE_HTTP_HOST=0.0.0.0
+ENV ASAP_DATA_DIR=/data ASAP_QUERY_ENGINE_HTTP_HOST=0.0.0.0 ASAP_CLUSTER_HEALTH_HOST=0.0.0.0
 VOLUME /data
-EXPOSE 8088
+# 8088: the HTTP API. 8089: health and metrics of a cluster's workers and scheduler, whose check names that port.
+EXPOSE 8088 8089
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
     CMD ["python", "healthcheck.py"]
 STOPSIGNAL SIGTERM
