@@ -1,6 +1,7 @@
 """From the config to what the planner keeps to, and a workload's files planned."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from asap_project.config.schema import Config
@@ -33,6 +34,7 @@ def plan_files(config: Config, paths: Sequence[Path], range_ms: int, measured_by
     asked = next((one.quantile for one in files if one.quantile), "")
     settings = planner_settings(config)
     settings = settings.with_quantile(asked) if asked else settings
+    settings = replace(settings, labels={name: labels for one in files for name, labels in one.labels.items()})
     language = Language(engine.lookback_delta, engine.evaluation_interval, range_ms)
     queries = [query for one in files for query in one.queries]
     if measured_by:

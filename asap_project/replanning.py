@@ -40,7 +40,8 @@ def replanner_of(config: Config, node: QueryNode, in_force: PlanInForce) -> Repl
         at_ms = last_end(engine.sealed_ms(), config.engine.minibatch.window_size)
         return OnHead(source, at_ms, node.clock, _LONGEST_MEASURE_MS)
 
-    counting = TrackerOptions(config.engine.minibatch.window_size, own.max_requirements, own.half_life)
+    scrape_ms = config.query_engine.prometheus_scrape_interval
+    counting = TrackerOptions(config.engine.minibatch.window_size, scrape_ms, own.max_requirements, own.half_life)
     options = ReplanOptions(own.interval, own.retire_after)
     tracker, settings = Tracker(counting, node.clock), planner_settings(config)
     return Replanner(tracker, in_force, settings, Measured(measure), options, node.clock)

@@ -18,7 +18,7 @@ from precompute.clock import Clock
 from precompute.definitions import Kept
 from precompute.errors import LimitExceeded
 from precompute.in_force import MOST, PlanInForce
-from precompute.planner.demand import Demand
+from precompute.planner.demand import Demand, Member
 from precompute.planner.measured import Measured
 from precompute.planner.plan import Plan, PlannerSettings, plan
 from precompute.planner.report import lines
@@ -73,7 +73,7 @@ class Replanner:
     def _open_demands(self) -> list[Demand]:
         """What is repeated, finds series here, and is not served by what is pinned."""
         pinned = [one.aggregation for one in self._in_force.kept if one.pinned]
-        demands = [demand for demand in self.tracker.demands() if not _served(demand, pinned)]
+        demands = [left for demand in self.tracker.demands() if (left := _unserved(demand, pinned)) is not None]
         self._measured.only(4 * len(demands) + 64)
         found = [demand for demand in demands if self._measured.series(demand.finest.normal.expr) != 0]
         self.waiting = len(demands) - len(found)
@@ -119,7 +119,12 @@ def _without_figures(made: Plan) -> Plan:
     )
 
 
-def _served(demand: Demand, pinned: Sequence[Aggregation]) -> bool:
+def _unserved(demand: Demand, pinned: Sequence[Aggregation]) -> Demand | None:
+    """What of it pinned aggregations do not serve; None where they serve all."""
+    members = tuple(member for member in demand.members if not _served(member, pinned))
+    return replace(demand, members=members) if members else None
+
+
+def _served(member: Member, pinned: Sequence[Aggregation]) -> bool:
     """Whether pinned aggregations have a pane at each of its steps."""
-    member = demand.members[0]
     return isinstance(cover(member.requirement, [a for a in pinned if member.step_ms % a.width_ms == 0]), Coverage)

@@ -5,6 +5,9 @@ dashboard's variables fill in. One that was met for the first time is *new*; wha
 part of the half-life, is *repeated*, and planned for. Both are bounded, and a flood of the first kind pushes out none
 of the second. What an aggregation in force serves already counts as repeated at once, so that a restart, which forgets
 all counts, lets go of no aggregation whose queries go on.
+
+Requirements whose range follows the step, as `$__rate_interval` does, are one family if nothing else tells them apart.
+What joins a family that has a repeated one is repeated itself: the query comes again, at another zoom.
 """
 
 import math
@@ -21,6 +24,7 @@ from precompute.planner.demand import Asking, Demand, Member
 from precompute.samples import I64
 from query.answers import Told
 from query.tiers.summary import times_read
+from query.zooms import joined, without_zoom
 
 HOUR_MS = 3_600_000
 
@@ -38,9 +42,11 @@ Kind = tuple[object, ...]
 
 @dataclass(frozen=True)
 class TrackerOptions:
-    """window_ms: the default pane width. capacity: of each kind, new and repeated. half_life_ms: of all weights."""
+    """window_ms: the default pane width. scrape_ms: the scrape interval. capacity: of each kind, new and repeated.
+    half_life_ms: of all weights."""
 
     window_ms: int
+    scrape_ms: int
     capacity: int
     half_life_ms: int
 
@@ -53,6 +59,7 @@ class Tracked:
     weight          times asked, as of last_ms; each counts half after a half-life
     step_ms         the widest pane width that has an end at each step that was asked
     spans_ms        how far back the last queries looked
+    family          equal for what is the same at another zoom; its kind where its range follows none
     """
 
     requirement: Requirement
@@ -62,6 +69,7 @@ class Tracked:
     weight: float
     step_ms: int
     spans_ms: tuple[int, ...]
+    family: Kind
 
 
 class Tracker:
@@ -102,7 +110,7 @@ class Tracker:
                 if self._decayed(one, now_ms) < FORGOTTEN:
                     del self._repeated[kind]
             held = list(self._repeated.values())
-        return [self._demand(one, now_ms) for one in held]
+        return joined((one.family, self._demand(one, now_ms)) for one in held)
 
     def _count(self, need: Requirement, text: str, times: I64, served: bool) -> None:
         kind, now_ms, options = kind_of(need), self._clock.now_ms(), self._options
@@ -111,17 +119,18 @@ class Tracker:
         with self._lock:
             was = self._repeated.pop(kind, None)
             known = was or self._new.pop(kind, None)
-            one = Tracked(need, text, now_ms, now_ms, 1.0, step_ms, (span_ms,))
+            one = Tracked(need, text, now_ms, now_ms, 1.0, step_ms, (span_ms,), kind)
             if known is not None:
                 one = replace(
                     one, first_ms=known.first_ms, weight=self._decayed(known, now_ms) + 1.0,
                     step_ms=math.gcd(step_ms, known.step_ms), spans_ms=(*known.spans_ms, span_ms)[-_SPANS:],
                 )  # fmt: skip
+            one = replace(one, family=family_of(need, one.step_ms, options.scrape_ms))
             self._hold(kind, one, was, served)
 
     def _hold(self, kind: Kind, one: Tracked, was: Tracked | None, served: bool) -> None:
         """was: how it stood among the repeated ones."""
-        if served:
+        if served or (was is None and any(one.family == other.family for other in self._repeated.values())):
             one = replace(one, weight=max(one.weight, REPEATED))
         held = self._repeated if one.weight >= REPEATED or was is not None else self._new
         if held is self._repeated and (was is None or was.step_ms != one.step_ms):
@@ -144,3 +153,9 @@ def kind_of(need: Requirement) -> Kind:
     node, normal = need.node, need.normal
     filters = tuple((m.name, m.op, "" if m.op in (EQUAL, MATCHES) else m.value) for m in normal.matchers)
     return normal.text, need.lookback_ms, node.op, node.without, node.labels, filters
+
+
+def family_of(need: Requirement, step_ms: int, scrape_ms: int) -> Kind:
+    """Equal for what is one query at different zooms; its kind where its range follows none."""
+    kind, text = kind_of(need), without_zoom(need.normal.expr, step_ms, scrape_ms)
+    return kind if text is None else ("zoomed", text, *kind[1:])

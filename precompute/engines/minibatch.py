@@ -21,7 +21,9 @@ from precompute.aggregations import Aggregation
 from precompute.clock import Clock
 from precompute.engines.base import Ground, Health, PrecomputeSink
 from precompute.evaluate.context import Source
+from precompute.evaluate.head_source import HeadSource
 from precompute.evaluate.limits import Budget, Limits
+from precompute.evaluate.shared_source import SharedSource, readings
 from precompute.log.base import Hole
 from precompute.pane_book import PaneBook
 from precompute.panes import ends_between, last_end
@@ -66,7 +68,7 @@ class MiniBatchEngine:
     """
 
     def __init__(
-        self, intake: Ground, source: Source, store: SummaryStore, aggregations: Sequence[Aggregation],
+        self, intake: Ground, source: HeadSource, store: SummaryStore, aggregations: Sequence[Aggregation],
         limits: EngineLimits, clock: Clock, summarise: Summarise = summarise,
     ) -> None:  # fmt: skip
         """summarise: what makes the summaries: of all series, or of a shard's."""
@@ -183,10 +185,10 @@ class MiniBatchEngine:
         deadline_s = self.clock.monotonic_s() + self.limits.tick_ms / 1000
         cpu_s = time.thread_time()
         entry, floor_ms = self.intake.begin(self.limits.acceptance_ms)
-        for aggregations, ends in self._batches():
+        for aggregations, ends, source in self._batches():
             if self._stopping or self.clock.monotonic_s() > deadline_s:
                 break
-            self._commit(aggregations, ends, entry, sink)
+            self._commit(aggregations, ends, entry, source, sink)
         self._behind = sum(len(self._waiting(a)) for a in self.aggregations)
         self._make_final(floor_ms)
         self._trim()
@@ -194,16 +196,24 @@ class MiniBatchEngine:
         self.completed += 1
         self.cpu_s += time.thread_time() - cpu_s
 
-    def _batches(self) -> Iterator[tuple[list[Aggregation], I64]]:
+    def _batches(self) -> Iterator[tuple[list[Aggregation], I64, Source]]:
         """What is to be computed: everyone's newest panes, then the oldest; aggregations of one expression together."""
         families = defaultdict(list)
         for aggregation in self.aggregations:
             families[aggregation.expr, aggregation.width_ms, aggregation.lookback_ms].append(aggregation)
         size, work = self._panes_at_once(), [part for family in families.values() for part in self._work(family)]
-        yield from ((kept, ends[-size:]) for kept, ends in work)
-        for kept, ends in work:
-            older = ends[:-size]
-            yield from ((kept, older[first : first + size]) for first in range(0, len(older), size))
+        yield from self._sharing([(kept, ends[-size:]) for kept, ends in work])
+        older = [(kept, ends[:-size]) for kept, ends in work]
+        for first in range(0, max((len(ends) for _, ends in older), default=0), size):
+            yield from self._sharing([(kept, ends[first : first + size]) for kept, ends in older if first < len(ends)])
+
+    def _sharing(self, work: list[tuple[list[Aggregation], I64]]) -> Iterator[tuple[list[Aggregation], I64, Source]]:
+        """The same, with a source that reads once what several of them look at."""
+        expected = [
+            reading for kept, ends in work for reading in readings(kept[0].expr, ends, kept[0].lookback_ms)
+        ]
+        source = SharedSource(self.source, expected)
+        yield from ((kept, ends, source) for kept, ends in work)
 
     def _work(self, family: list[Aggregation]) -> list[tuple[list[Aggregation], I64]]:
         """What waits, in parts that wait for the same panes: a new aggregation waits for more than the others do."""
@@ -230,10 +240,12 @@ class MiniBatchEngine:
         missing = self.book(aggregation).seen(ends) < 0
         return ends[np.where(older, missing, self.dirty(aggregation, ends))]
 
-    def _commit(self, aggregations: list[Aggregation], ends: I64, entry: int, sink: PrecomputeSink) -> None:
+    def _commit(
+        self, aggregations: list[Aggregation], ends: I64, entry: int, source: Source, sink: PrecomputeSink
+    ) -> None:
         limits = Limits(max_samples=1 << 62, max_matrix_bytes=_LARGEST_MATRIX)
         budget = Budget(limits, self.clock, timeout_ms=10 * self.limits.tick_ms)
-        summaries = self._summarise(aggregations, ends, entry, self.source, budget)
+        summaries = self._summarise(aggregations, ends, entry, source, budget)
         made = [(a.id, self._with_holes(a, s)) for a, s in zip(aggregations, summaries, strict=True)]
         with self._switching:
             output = [(name, summary) for name, summary in made if name in self.books]

@@ -1,7 +1,8 @@
 """Selectors read from the head, in tiles of series, on as many threads as are allowed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,6 +27,21 @@ _MOST_AT_ONCE = 1 << 14
 
 _Fill = Callable[[SeriesTable, I32, I64, F64, Bool], None]
 """Fills rows of a matrix: the series, and the row of each."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a function reads of a selector: at times int64[s], ascending, with parameters float64[2, s]."""
+
+    function: str
+    range_ms: int
+    times: I64 = field(compare=False)
+    parameters: F64 = field(compare=False)
+    content: tuple[bytes, bytes] = field(init=False, repr=False)
+    """Of the arrays, so that equal looks are equal."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "content", (self.times.tobytes(), self.parameters.tobytes()))
 
 
 class HeadSource:
@@ -66,13 +82,22 @@ class HeadSource:
         self, function: str, selector: Selector, range_ms: int, times: I64, parameters: F64, budget: Budget
     ) -> Vector:
         """A range function at each time; `parameters` float64[2, s] as in `range_values`."""
-        code = kernel.RANGE_FUNCTIONS.index(function)
+        return self.ranges(selector, (Look(function, range_ms, times, parameters),), budget)[0]
 
-        def fill(table: SeriesTable, sids: I32, rows: I64, out: F64, present: Bool) -> None:
-            with self.head.reading(table) as columns:
-                kernel.range_values(columns, sids, rows, times, range_ms, code, parameters, out, present)
+    def ranges(self, selector: Selector, looks: Sequence[Look], budget: Budget) -> list[Vector]:
+        """Range functions of one selector, in one visit to each of its series; one vector for each look."""
+        ends = np.cumsum([len(look.times) for look in looks])
+        table = np.array([(kernel.RANGE_FUNCTIONS.index(look.function), look.range_ms, 0, 0) for look in looks])
+        table[:, 2], table[:, 3] = [0, *ends[:-1]], ends
+        times = np.concatenate([look.times for look in looks])
+        parameters = np.concatenate([look.parameters for look in looks], axis=1)
 
-        return self._read(selector, times, fill, budget)
+        def fill(series: SeriesTable, sids: I32, rows: I64, out: F64, present: Bool) -> None:
+            with self.head.reading(series) as columns:
+                kernel.range_values(columns, sids, rows, table, times, parameters, out, present)
+
+        together = self._read(selector, times, fill, budget)
+        return [together] if len(looks) == 1 else [_steps(together, *stretch) for stretch in table[:, 2:].tolist()]
 
     def samples(self, selector: Selector, range_ms: int, time_ms: int, budget: Budget) -> Matrix:
         """The samples in `(time - range, time]` of every series that has one, staleness markers left out."""
@@ -139,3 +164,9 @@ class HeadSource:
         else:
             for done in [self._pool.submit(work, *bounds) for bounds in stretches]:
                 done.result()
+
+
+def _steps(vector: Vector, begin: int, end: int) -> Vector:
+    """A vector at some of its steps, as if it had been read at those alone."""
+    values, present = vector.values[:, begin:end], vector.present[:, begin:end]
+    return replace(vector, values=np.ascontiguousarray(values), present=np.ascontiguousarray(present)).seen()

@@ -7,7 +7,7 @@ samples lie side by side.
 
 import numpy as np
 
-from precompute.kernels import inlined, kernel
+from precompute.kernels import bare, inlined, kernel
 from precompute.kernels.arithmetic import add, mean
 from precompute.kernels.head import collect, most_held, newest
 from precompute.kernels.over_time import extrapolated, last_extreme, median_deviation, regression, smoothed
@@ -70,11 +70,16 @@ def instant_times(h, sids, rows, times, lookback_ms, out, present):
                 present[rows[i], step] = True
 
 
-@kernel
-def range_values(h, sids, rows, times, range_ms, function, parameters, out, present):
-    """A range function over `(time - range, time]` at each step; staleness markers are no samples.
+_CODE, _RANGE_MS, _BEGIN, _END = range(4)
+"""The columns of looks."""
 
-    function     index in RANGE_FUNCTIONS
+
+@kernel
+def range_values(h, sids, rows, looks, times, parameters, out, present):
+    """Range functions over `(time - range, time]`, all in one visit to each series; staleness markers are no samples.
+
+    looks        int64[q, 4]: each one's index in RANGE_FUNCTIONS, its range, and where its times begin and end
+    times        int64[s], those of each look, of which there is at least one, ascending; one look's after another's
     parameters   float64[2, s]: the function's scalar arguments per step, zero where it has none: φ of
                  quantile_over_time, and what `_fitted` says
     """
@@ -82,24 +87,31 @@ def range_values(h, sids, rows, times, range_ms, function, parameters, out, pres
     t_ms = np.empty(size, np.int64)
     values = np.empty(size, np.float64)
     scratch = np.empty(size, np.float64)
+    after_ms, until_ms = times[0], times[0]
+    for look in looks:
+        after_ms = min(after_ms, times[look[_BEGIN]] - look[_RANGE_MS])
+        until_ms = max(until_ms, times[look[_END] - 1])
     for i in range(len(sids)):
-        n = _drop_stale(t_ms, values, collect(h, sids[i], times[0] - range_ms, times[-1], t_ms, values))
+        n = _drop_stale(t_ms, values, collect(h, sids[i], after_ms, until_ms, t_ms, values))
         if len(times) == 1 and n > 0:
             # the whole of what was collected is the window
             found, value = window_value(
-                function, t_ms, values, 0, n, times[0], range_ms, parameters[0, 0], parameters[1, 0], scratch
-            )
+                looks[0, _CODE], t_ms, values, 0, n, times[0], looks[0, _RANGE_MS], parameters[0, 0], parameters[1, 0],
+                scratch,
+            )  # fmt: skip
             present[rows[i], 0] = found
             out[rows[i], 0] = value
         elif n > 0:
-            _windows(
-                t_ms, values, n, times, range_ms, function, parameters, scratch, out[rows[i]], present[rows[i]]
-            )
+            for q in range(len(looks)):
+                _windows(
+                    t_ms, values, n, times, looks[q, _BEGIN], looks[q, _END], looks[q, _RANGE_MS], looks[q, _CODE],
+                    parameters, scratch, rows[i], out, present,
+                )  # fmt: skip
 
 
 @kernel
 def column_values(column_ms, columns, held, times, range_ms, function, parameters, out, present):
-    """As `range_values`, over a matrix instead of the head: the steps of a subquery.
+    """One range function, over a matrix instead of the head: the steps of a subquery.
 
     column_ms int64[u] ascending; columns float64[n, u], held bool[n, u]: the value of row i at that time, if any
     """
@@ -113,25 +125,34 @@ def column_values(column_ms, columns, held, times, range_ms, function, parameter
                 t_ms[n] = column_ms[k]
                 values[n] = columns[i, k]
                 n += 1
-        _windows(t_ms, values, n, times, range_ms, function, parameters, scratch, out[i], present[i])
+        _windows(
+            t_ms, values, n, times, 0, len(times), range_ms, function, parameters, scratch, i, out, present
+        )
 
 
-@kernel
-def _windows(t_ms, values, n, times, range_ms, function, parameters, scratch, out, present):
-    """One series' windows `(time - range, time]` over its n samples; out float64[s], present bool[s]."""
+@inlined
+def _windows(t_ms, values, n, times, begin, end, range_ms, function, parameters, scratch, row, out, present):
+    """One series' windows at the times from `begin` to before `end`, of n samples, into a row of out and present.
+
+    rate, increase and delta are called at once: through `window_value` each would cost twice as much.
+    """
     lo = 0
     hi = 0
-    for step in range(len(times)):
+    for step in range(begin, end):
         while hi < n and t_ms[hi] <= times[step]:
             hi += 1
         while lo < hi and t_ms[lo] <= times[step] - range_ms:
             lo += 1
-        if lo < hi:
+        if lo < hi and function <= DELTA:
+            found, value = _extrapolated(function, t_ms, values, lo, hi, times[step], range_ms)
+            present[row, step] = found
+            out[row, step] = value
+        elif lo < hi:
             found, value = window_value(
                 function, t_ms, values, lo, hi, times[step], range_ms, parameters[0, step], parameters[1, step], scratch
             )
-            present[step] = found
-            out[step] = value
+            present[row, step] = found
+            out[row, step] = value
 
 
 @kernel
@@ -212,7 +233,7 @@ def window_value(function, t_ms, values, lo, hi, end_ms, range_ms, first, second
     return _fitted(function, t_ms, values, lo, hi, end_ms, first, second, scratch)
 
 
-@kernel
+@bare
 def _sample_time(function, t_ms, values, lo, hi):
     """When the window's oldest, newest, smallest or largest sample was, in seconds."""
     if function == T_FIRST:
@@ -243,7 +264,7 @@ def _fitted(function, t_ms, values, lo, hi, end_ms, first, second, scratch):
     return True, slope * first + here
 
 
-@kernel
+@inlined
 def _extrapolated(function, t_ms, values, lo, hi, end_ms, range_ms):
     """rate, increase, delta: the difference, resets added back, extrapolated towards the window's edges."""
     if hi - lo < 2:
@@ -260,7 +281,7 @@ def _extrapolated(function, t_ms, values, lo, hi, end_ms, range_ms):
     )
 
 
-@kernel
+@bare
 def _last_two(function, t_ms, values, lo, hi):
     """irate, idelta: from the two newest samples."""
     if hi - lo < 2:
@@ -274,7 +295,7 @@ def _last_two(function, t_ms, values, lo, hi):
     return True, difference / ((t_ms[hi - 1] - t_ms[hi - 2]) / 1000)
 
 
-@kernel
+@bare
 def _events(function, values, lo, hi):
     """How often the value changed, or fell."""
     events = 0
@@ -287,7 +308,7 @@ def _events(function, values, lo, hi):
     return float(events)
 
 
-@kernel
+@bare
 def _sum(values, lo, hi):
     total, comp = 0.0, 0.0
     for k in range(lo, hi):
@@ -295,7 +316,7 @@ def _sum(values, lo, hi):
     return total if np.isinf(total) else total + comp
 
 
-@kernel
+@bare
 def _extreme(smallest, values, lo, hi):
     while lo < hi - 1 and np.isnan(values[lo]):
         lo += 1
@@ -310,7 +331,7 @@ def _extreme(smallest, values, lo, hi):
     return best
 
 
-@kernel
+@bare
 def _variance(values, lo, hi):
     count, mean_, mean_c, aux, aux_c = 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(lo, hi):

@@ -92,27 +92,42 @@ def _filters(demand: Demand) -> list[Matcher]:
     return [m for m in demand.finest.normal.matchers if not accepts_everything(m)]
 
 
-def clusters(
-    family: Sequence[Demand], fixed: tuple[Matcher, ...], shape: Shape | None, largest_share: float
-) -> Iterator[Cluster | Refused]:
-    """A family put together as far as that keeps no more groups; shape: of what is kept, None where it is not known.
+@dataclass(frozen=True)
+class Rows:
+    """What is known of the rows of an expression, and how many groups of them are worth keeping.
 
-    largest_share: groups for each series, from which on nothing is gained.
+    shape           None where it was not measured
+    labels          all labels that they are said to have; None where nothing is said
+    largest_share   groups for each series, from which on nothing is gained
     """
+
+    shape: Shape | None
+    labels: Labels | None
+    largest_share: float
+
+    def groups(self, labels: Labels, without: bool) -> int | None:
+        return None if self.shape is None else self.shape.groups(tuple(sorted(labels)), without)
+
+    def worth(self, groups: float | None) -> bool:
+        """Whether so many groups are few enough; what is not known is."""
+        return self.shape is None or groups is None or groups <= self.largest_share * self.shape.series
+
+
+def clusters(family: Sequence[Demand], fixed: tuple[Matcher, ...], rows: Rows) -> Iterator[Cluster | Refused]:
+    """A family put together as far as that keeps no more groups."""
     without = family[0].finest.node.without
     by_labels = defaultdict[Labels, list[Demand]](list)
     for demand in family:
         by_labels[_labels(demand, fixed)].append(demand)
     found: list[Cluster] = []
     for labels, demands in sorted(by_labels.items(), key=lambda item: (-len(item[0]), sorted(item[0]))):
-        groups = None if shape is None else shape.groups(tuple(sorted(labels)), without)
-        if why := _why_not(labels, without):
+        groups = rows.groups(labels, without)
+        if why := _why_not(labels, without, rows.labels):
             yield Refused(tuple(demands), why)
-        elif shape is not None and groups is not None and groups > largest_share * shape.series:
-            yield Refused(tuple(demands), NOT_SMALLER, f"{groups} groups of {shape.series} series")
+        elif rows.shape is not None and not rows.worth(groups):
+            yield Refused(tuple(demands), NOT_SMALLER, f"{groups} groups of {rows.shape.series} series")
         else:
-            own = Cluster(tuple(Wanted(d, labels) for d in demands), labels, without, fixed, groups)
-            _take_in(found, own, shape, largest_share)
+            _take_in(found, Cluster(tuple(Wanted(d, labels) for d in demands), labels, without, fixed, groups), rows)
     yield from found
 
 
@@ -122,22 +137,25 @@ def _labels(demand: Demand, fixed: tuple[Matcher, ...]) -> Labels:
     return frozenset(node.labels) - filtered if node.without else frozenset(node.labels) | filtered
 
 
-def _why_not(labels: Labels, without: bool) -> str:
-    if without:
-        return "" if labels - set(OF_THE_METRIC) else PER_SERIES
-    return BY_NAME if labels & set(OF_THE_METRIC) else ""
+def _why_not(labels: Labels, without: bool, all_labels: Labels | None) -> str:
+    """Why groups by these labels, or without them, of rows that have `all_labels` are nothing to keep."""
+    if not without and labels & set(OF_THE_METRIC):
+        return BY_NAME
+    left_out = labels - set(OF_THE_METRIC) if without else None
+    if all_labels is not None:
+        left_out = all_labels & labels if without else all_labels - labels
+    return PER_SERIES if left_out is not None and not left_out else ""
 
 
-def _take_in(found: list[Cluster], own: Cluster, shape: Shape | None, largest_share: float) -> None:
+def _take_in(found: list[Cluster], own: Cluster, rows: Rows) -> None:
     """Join the one that grows least by it, if together they keep no more groups than apart; else stand alone."""
     best: tuple[float, int, Cluster] | None = None
     for place, other in enumerate(found):
-        joined = _joined(other, own, shape)
+        joined = _joined(other, own, rows)
         if joined is None:
             continue
         growth = _size(joined) - _size(other)
-        fits = shape is None or _size(joined) <= largest_share * shape.series
-        if fits and growth <= _size(own) and (best is None or growth < best[0]):
+        if rows.worth(joined.groups) and growth <= _size(own) and (best is None or growth < best[0]):
             best = growth, place, joined
     if best is None:
         found.append(own)
@@ -145,14 +163,13 @@ def _take_in(found: list[Cluster], own: Cluster, shape: Shape | None, largest_sh
         found[best[1]] = best[2]
 
 
-def _joined(a: Cluster, b: Cluster, shape: Shape | None) -> Cluster | None:
+def _joined(a: Cluster, b: Cluster, rows: Rows) -> Cluster | None:
     """Both in one; None where that would be a copy of each series."""
     labels = a.labels & b.labels if a.without else a.labels | b.labels
-    if _why_not(labels, a.without):
+    if _why_not(labels, a.without, rows.labels):
         return None
     known = next((one.groups for one in (a, b) if one.labels == labels), None)
-    if shape is not None and known is None:
-        known = shape.groups(tuple(sorted(labels)), a.without)
+    known = rows.groups(labels, a.without) if known is None else known
     return Cluster(a.wanted + b.wanted, labels, a.without, a.fixed, known)
 
 

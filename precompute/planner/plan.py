@@ -7,15 +7,17 @@ What is not known is not weighed: without a measured cardinality everything that
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from precompute.aggregations import Aggregation
+from precompute.catalog import Requirement
 from precompute.evaluate.expr import duration_text
+from precompute.normal import metrics, of_one_series
 from precompute.planner.cardinality import Cardinality, Shape
 from precompute.planner.cost import HOUR_MS, Cost, evaluation_ns, keeping, reading_ns
 from precompute.planner.demand import Demand, Member
-from precompute.planner.merge import Cluster, Refused, clusters, families, fixed_matchers, width_ms
+from precompute.planner.merge import Cluster, Refused, Rows, clusters, families, fixed_matchers, width_ms
 from precompute.sketches.registry import STATISTICS, best, fitted
 
 TOO_FAR = "it looks back further than engine.minibatch.max_reach"
@@ -45,6 +47,8 @@ class PlannerSettings:
     max_reach_ms: int | None = None
     quantile: str = "quantile"
     """The accumulator that quantiles are to come from, if it is as accurate as asked for."""
+    labels: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """All labels that metrics are said to have, by the metrics' names; what is measured says more."""
 
     def with_quantile(self, name: str) -> "PlannerSettings":
         return replace(self, quantile=name)
@@ -129,8 +133,17 @@ def _candidates(
     if isinstance(shape, str):
         yield Refused(tuple(family), FAILS, shape)
         return
-    for cluster in clusters(family, fixed, shape, settings.largest_share):
+    said = _labels_said(finest, settings) if shape is None else None
+    for cluster in clusters(family, fixed, Rows(shape, said, settings.largest_share)):
         yield _candidate(cluster, shape, settings, cardinality) if isinstance(cluster, Cluster) else cluster
+
+
+def _labels_said(need: Requirement, settings: PlannerSettings) -> frozenset[str] | None:
+    """The labels of the rows, where each is made of one series of one metric of which they are known."""
+    named = metrics(need.normal.expr)
+    if len(named) != 1 or not of_one_series(need.normal.expr):
+        return None
+    return settings.labels.get(named[0]) or None
 
 
 def _candidate(

@@ -44,6 +44,8 @@ class Workload:
     queries: tuple[Query, ...]
     quantile: str = ""
     """The accumulator to take quantiles from; empty: what the planner takes."""
+    labels: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """All labels of metrics, by the metrics' names, as far as the file tells."""
     notes: tuple[str, ...] = field(default=())
     """What of the file was not read, and why."""
 

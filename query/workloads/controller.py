@@ -21,12 +21,21 @@ from query.workloads.base import (
 )
 
 _KLL = "DatasketchesKLL"
+_READ = ("query_groups", "metrics", "sketch_parameters", "aggregate_cleanup")
+_READ_OF_GROUPS = (
+    "id", "queries", "controller_options",
+    *(f"{key}{unit}" for key in ("repetition_delay", "step", "range_duration") for unit in ("", "_ms")),
+)  # fmt: skip
+_READ_OF_OPTIONS = ("accuracy_sla", "latency_sla")
 
 
 def read(document: Mapping[str, Any], name: str) -> Workload:
     """Raises WorkloadError where it is no such config."""
     sketches = mapping(document.get("sketch_parameters") or {}, f"{name}: sketch_parameters")
-    return Workload(tuple(_queries(document, name)), _quantile(sketches, name), tuple(_notes(document, sketches, name)))
+    return Workload(
+        tuple(_queries(document, name)), _quantile(sketches, name), _labels(document, name),
+        tuple(_notes(document, sketches, name)),
+    )  # fmt: skip
 
 
 def _queries(document: Mapping[str, Any], name: str) -> Iterator[Query]:
@@ -71,11 +80,31 @@ def _quantile(sketches: Mapping[str, Any], name: str) -> str:
         raise WorkloadError(f"{name}: {_KLL}.K: {error}") from None
 
 
+def _labels(document: Mapping[str, Any], name: str) -> Mapping[str, frozenset[str]]:
+    """All labels of each metric."""
+    found = dict[str, frozenset[str]]()
+    for place, one in items(document.get("metrics"), f"{name}: metrics"):
+        labels = one.get("labels")
+        if not isinstance(labels, list):
+            raise WorkloadError(f"{place}.labels should be a list")
+        metric = text_of(one.get("metric"), f"{place}.metric")
+        found[metric] = frozenset(text_of(label, f"{place}.labels") for label in labels)
+    return found
+
+
 def _notes(document: Mapping[str, Any], sketches: Mapping[str, Any], name: str) -> Iterator[str]:
     """What has no meaning here, and what takes its place."""
     for sketch in sorted(set(sketches) - {_KLL}):
         yield f"{name}: {sketch} is not used: what it estimates is kept exactly"
-    if document.get("metrics"):
-        yield f"{name}: labels of metrics are measured (--measure), not read"
     if document.get("aggregate_cleanup"):
         yield f"{name}: aggregate_cleanup is not used: summaries end with their retention"
+    yield from _unread(document, _READ, f"{name}: ")
+    for place, metric in items(document.get("metrics"), f"{name}: metrics"):
+        yield from _unread(metric, ("metric", "labels"), f"{place}.")
+    for place, group in items(document.get("query_groups"), f"{name}: query_groups"):
+        yield from _unread(group, _READ_OF_GROUPS, f"{place}.")
+        yield from _unread(group.get("controller_options") or {}, _READ_OF_OPTIONS, f"{place}.controller_options.")
+
+
+def _unread(found: Mapping[str, Any], read: tuple[str, ...], place: str) -> Iterator[str]:
+    return (f"{place}{key} is not used" for key in found if key not in read)

@@ -50,6 +50,7 @@ def _of_yaml(text: bytes, name: str) -> Workload:
     return Workload(
         tuple(query for one in found for query in one.queries),
         next((one.quantile for one in found if one.quantile), ""),
+        {metric: labels for one in found for metric, labels in one.labels.items()},
         tuple(note for one in found for note in one.notes),
     )
 

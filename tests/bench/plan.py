@@ -30,6 +30,8 @@ WIDTH_MS, LATENESS_MS, HOUR_MS = 15_000, 15_000, 3_600_000
 METRICS = 19
 """Of samples; one more tells which node a pod is on."""
 _GIB = 1 << 30
+_HISTORY = 24
+"""Scrapes of the history."""
 
 INTRODUCTION = """# What is kept, measured
 
@@ -42,7 +44,13 @@ of 15 s: one scrape of all series, one tick, again and again, after a first tick
   and node. Then come the joins, which add what the pods' nodes are.
 - CPU is user + system of the whole process while a tick runs; the share is of one core, at a tick each 15 s.
 - Bytes are those of all summaries of one pane.
+- A family is `rate(m[$__rate_interval])` at three zooms, of half of the metrics: 1 m at each pane, 75 s at each minute,
+  315 s at each five minutes. Its cost is that of {period} panes, beside that of the first range alone.
 """
+FAMILY = (("1m", 15_000), ("75s", 60_000), ("315s", 300_000))
+"""Range and width."""
+_PERIOD = 20
+"""Panes in which each of the family is due as often as it is."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,16 @@ class Figures:
     write_s: Sequence[float]
     bytes_per_pane: float
     groups: int
+    finest_s: float
+    family_s: float
+
+
+def family(members: int) -> list[Aggregation]:
+    """So many ranges of each second metric, the finest first."""
+    return [
+        _aggregation(f"rate(m{k}[{span}])", ("job", "namespace"), ("sum", "count"), width_ms)
+        for k in range(0, METRICS, 2) for span, width_ms in FAMILY[:members]
+    ]  # fmt: skip
 
 
 def aggregations() -> Iterator[Aggregation]:
@@ -89,16 +107,18 @@ def _join(expr: str, labels: tuple[str, ...]) -> Aggregation:
     return _aggregation(f"{expr} * on (pod) group_left (role) on_node", labels, ("sum", "count"))
 
 
-def _aggregation(expr: str, labels: tuple[str, ...], accumulators: tuple[str, ...]) -> Aggregation:
-    return Aggregation(parse(expr), tuple(sorted(labels)), False, accumulators, WIDTH_MS, 300_000, 24 * HOUR_MS)
+def _aggregation(
+    expr: str, labels: tuple[str, ...], accumulators: tuple[str, ...], width_ms: int = WIDTH_MS
+) -> Aggregation:
+    return Aggregation(parse(expr), tuple(sorted(labels)), False, accumulators, width_ms, 300_000, 24 * HOUR_MS)
 
 
 class Bench:
     """A node and its series."""
 
-    def __init__(self, folder: Path, pods: int) -> None:
+    def __init__(self, folder: Path, pods: int, kept: Sequence[Aggregation]) -> None:
         self.clock = ManualClock(1_764_500_010_000)
-        self.store, self.kept = MemoryStore(), list(aggregations())
+        self.store, self.kept = MemoryStore(), kept
         self.node = Node(_settings(folder), self.store, self.kept, self.clock)
         self.node.start()
         assert self.node.wait_until_rebuilt(), self.node.why_not_ready()
@@ -145,15 +165,21 @@ def _settings(folder: Path) -> NodeSettings:
     )  # fmt: skip
 
 
-def measured(folder: Path, series: int, panes: int) -> Figures:
-    """A history of six minutes, then so many panes."""
-    bench = Bench(folder, series // (METRICS + 1))
-    for number in range(24):
+def filled(folder: Path, series: int, kept: Sequence[Aggregation]) -> Bench:
+    """With a history of six minutes."""
+    bench = Bench(folder, series // (METRICS + 1), kept)
+    for number in range(_HISTORY):
         bench.scrape(number)
     while bench.node.engine.health().completed_ms is None or bench.node.engine.health().behind_panes:
         bench.tick()
+    return bench
+
+
+def measured(folder: Path, series: int, panes: int) -> Figures:
+    """A history, then so many panes."""
+    bench = filled(folder / "all", series, list(aggregations()))
     held, ticks, writes, before = bench.bytes(), list[float](), list[float](), bench.committed()
-    for number in range(24, 24 + panes):
+    for number in range(_HISTORY, _HISTORY + panes):
         writes.append(_cpu(partial(bench.scrape, number)))
         ticks.append(_cpu(bench.tick))
     assert bench.committed() - before == panes * len(bench.kept), "every tick makes one pane of each"
@@ -163,7 +189,20 @@ def measured(folder: Path, series: int, panes: int) -> Figures:
     groups = sum(summary.rows for summary in newest)
     size = (bench.bytes() - held) / panes
     bench.node.shutdown()
-    return Figures(len(bench.sids), len(bench.kept), joins, panes, ticks, writes, size, groups)
+    of_family = [period_s(folder / str(members), series, family(members)) for members in (1, len(FAMILY))]
+    return Figures(len(bench.sids), len(bench.kept), joins, panes, ticks, writes, size, groups, *of_family)
+
+
+def period_s(folder: Path, series: int, kept: Sequence[Aggregation]) -> float:
+    """CPU-seconds of the ticks of a period; the least of three."""
+    bench, found = filled(folder, series, kept), list[float]()
+    for period in range(3):
+        found.append(0.0)
+        for number in range(_PERIOD):
+            bench.scrape(_HISTORY + period * _PERIOD + number)
+            found[-1] += _cpu(bench.tick)
+    bench.node.shutdown()
+    return min(found)
 
 
 def _cpu(act: Callable[[], None]) -> float:
@@ -177,7 +216,8 @@ def page(found: Figures) -> str:
     machine = f"{usage.cpu_model()}, {usage.cores()} cores, {usage.memory_gib():.0f} GiB of memory"
     tick_s, write_s = float(np.median(found.tick_s)), float(np.median(found.write_s))
     head = INTRODUCTION.format(
-        aggregations=found.aggregations, series=found.series, metrics=METRICS + 1, joins=found.joins
+        aggregations=found.aggregations, series=found.series, metrics=METRICS + 1, joins=found.joins,
+        period=_PERIOD,
     )
     each = found.bytes_per_pane / found.series
     return f"""{head}
@@ -188,6 +228,11 @@ def page(found: Figures) -> str:
 | CPU-seconds for a pane of all aggregations | {tick_s:.2f} | {max(found.tick_s):.2f} |
 | share of one core | {tick_s / 15:.1%} | {max(found.tick_s) / 15:.1%} |
 | CPU-seconds to take in a scrape of all series | {write_s:.3f} | {max(found.write_s):.3f} |
+
+| {_PERIOD} panes of | CPU-seconds | to the first |
+| --- | --- | --- |
+| 1 m alone | {found.finest_s:.2f} | 1.00 |
+| the family | {found.family_s:.2f} | {found.family_s / found.finest_s:.2f} |
 
 A pane of all aggregations holds {found.groups:,} groups in {found.bytes_per_pane:,.0f} bytes, {each:.1f} a series.
 """

@@ -32,7 +32,7 @@ class PlannedNode:
         self._begin(Core(folder, pinned, clock=clock, heard=[self.tracker.note], **of_core), ())
 
     def _tracker(self, clock: ManualClock) -> Tracker:
-        return Tracker(TrackerOptions(WIDTH_MS, self.capacity, 6 * HOUR_MS), clock)
+        return Tracker(TrackerOptions(WIDTH_MS, SCRAPE_MS, self.capacity, 6 * HOUR_MS), clock)
 
     def _begin(self, core: Core, planned: Sequence[Kept]) -> None:
         self.core = core

@@ -77,6 +77,42 @@ def test_steps_of_the_queries_are_the_panes(tmp_path: Path) -> None:
     assert ask(node, QUERY) == ("summary",)
 
 
+def zoomed(node: PlannedNode, span: str, step_ms: int, times: int = 1) -> tuple[str, ...]:
+    return ask(node, f"sum by (job) (rate(c[{span}]))", times, step_ms)
+
+
+def test_the_zooms_of_a_query_are_one_demand_and_a_new_zoom_is_planned_at_once(tmp_path: Path) -> None:
+    node = filled(tmp_path, panes=60)
+    zoomed(node, "1m", WIDTH_MS, 3)
+    node.replanner.run()
+    assert zoomed(node, "75s", MINUTE_MS) == ("head",)
+    node.replanner.run()
+    (kept,) = node.replanner.made.kept
+    assert [(str(a.expr), a.width_ms) for a in kept.aggregations] == [
+        ("rate(c[1m])", WIDTH_MS), ("rate(c[1m15s])", MINUTE_MS)
+    ]  # fmt: skip
+    assert [m.step_ms for demand in kept.demands for m in demand.members] == [WIDTH_MS, MINUTE_MS]
+    node.core.tick()
+    assert zoomed(node, "75s", MINUTE_MS) == ("summary",)
+
+
+@pytest.mark.parametrize(("span", "step_ms"), [("2m", MINUTE_MS), ("75s", 2 * MINUTE_MS), ("5m", WIDTH_MS)])
+def test_a_range_that_does_not_follow_its_step_is_no_zoom(tmp_path: Path, span: str, step_ms: int) -> None:
+    node = filled(tmp_path, panes=60)
+    zoomed(node, "1m", WIDTH_MS, 3)
+    zoomed(node, span, step_ms)
+    node.replanner.run()
+    assert [str(a.expr) for a in node.planned] == ["rate(c[1m])"]
+
+
+def test_of_a_family_only_the_zooms_that_pinned_aggregations_do_not_serve_are_planned(tmp_path: Path) -> None:
+    node = filled(tmp_path, aggregation("rate(c[1m])", ["job"], accumulators=["sum"]), panes=60)
+    zoomed(node, "1m", WIDTH_MS, 3)
+    zoomed(node, "75s", MINUTE_MS, 3)
+    node.replanner.run()
+    assert [(str(a.expr), a.width_ms) for a in node.planned] == [("rate(c[1m15s])", MINUTE_MS)]
+
+
 NOTHING_SAVED = ("g", "rate(c[1m])", "sum by (i) (g)", "sum(nothing)", "sum(g offset -1m + g)", "1 + 1")
 
 

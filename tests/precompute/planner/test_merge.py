@@ -119,3 +119,21 @@ def test_a_finer_one_beside_it_takes_the_place_of_a_member() -> None:
         ("rate(x[1m15s])", 15_000), ("rate(x[1m])", 15_000),
     ]  # fmt: skip
     assert all(is_covered(demand, made) for demand in wanted)
+
+
+LABELS = {"m": frozenset(("job", "pod", "node"))}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["sum by (job, pod, node) (m)", 'max by (pod, zone) (rate(m{job="a",node=~"n.*"}[5m]))', "sum without (zone) (m)"],
+)
+def test_groups_by_all_labels_that_a_metric_is_said_to_have_are_a_copy_of_each_series(text: str) -> None:
+    assert whys(planned(demands(text), labels=LABELS)) == [PER_SERIES]
+    assert not whys(planned(demands(text)))
+
+
+def test_groupings_whose_union_is_all_labels_are_kept_side_by_side() -> None:
+    texts = "sum by (job) (m)", "sum by (pod, job) (m)", "sum by (node) (m)"
+    assert kept(planned(demands(*texts), labels=LABELS)) == ["m by (job, pod) sum", "m by (node) sum"]
+    assert kept(planned(demands(*texts))) == ["m by (job, node, pod) sum"]

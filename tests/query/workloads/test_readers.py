@@ -157,7 +157,19 @@ def test_a_controller_config_says_how_often_how_exact_and_how_fast(tmp_path: Pat
     assert (second.per_hour, second.span_ms, second.accuracy_sla, second.latency_ms) == (12.0, HOUR_MS, None, 0.0)
     assert forms(found)[1] == ((60_000, "sum(rate(x[5m]))"),)
     assert found.quantile == "kll(k=400)"
+    assert found.labels == {"m": frozenset("p")}
     assert [note for note in found.notes if "CountMinSketch" in note]
+
+
+def test_what_of_a_controller_config_is_not_used_is_named(tmp_path: Path) -> None:
+    group = {"queries": ["sum(m)"], "client_options": {}, "controller_options": {"memory_sla": 1}}
+    config = {"query_groups": [group], "metrics": [{"metric": "m", "labels": [], "unit": "s"}], "store": {}}
+    assert written(tmp_path, "controller-config.yaml", config).notes == (
+        "controller-config.yaml: store is not used",
+        "controller-config.yaml: metrics[0].unit is not used",
+        "controller-config.yaml: query_groups[0].client_options is not used",
+        "controller-config.yaml: query_groups[0].controller_options.memory_sla is not used",
+    )
 
 
 # -- what cannot be read
