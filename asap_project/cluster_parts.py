@@ -6,7 +6,10 @@ from asap_project.config import Config
 from asap_project.keeping import kept_again
 from precompute.cluster.plan import PlanFollower, SharedPlan
 from precompute.cluster.shard import ShardLimits
+from precompute.cluster.shared import agree
 from precompute.cluster.shards import Shards
+from precompute.definitions import Definition, definition_of
+from precompute.in_force import PlanInForce
 
 
 def kept_ms(config: Config) -> int:
@@ -29,3 +32,27 @@ def shards_of(config: Config) -> Shards:
 def plan_follower(config: Config, plan: SharedPlan) -> PlanFollower:
     """The aggregations in force, as far as this config allows them."""
     return PlanFollower(plan, partial(kept_again, config=config))
+
+
+def agree_on(config: Config, shards: Shards) -> None:
+    """Fix, or find fixed alike, what all roles must take for the same. Raises InstallMismatch, ServerDown."""
+    batch = config.engine.minibatch
+    agree(
+        shards,
+        {
+            "engine.minibatch.shards": batch.shards,
+            "engine.minibatch.hash_seed": batch.hash_seed,
+            "engine.minibatch.window_size": batch.window_size,
+            "engine.minibatch.allowed_lateness": batch.allowed_lateness,
+            "engine.minibatch.acceptance_age": batch.acceptance_age,
+            "engine.minibatch.max_reach": batch.max_reach,
+            "ingest.max_future": config.ingest.max_future,
+            "cluster.segment": config.cluster.segment,
+            "redis.log_urls (how many)": len(config.redis.log_urls),
+        },
+    )
+
+
+def in_service(plan: PlanInForce) -> tuple[Definition, ...]:
+    """What workers are to compute."""
+    return tuple(definition_of(one) for one in plan.kept if not plan.suspended(one.aggregation.id))

@@ -3,6 +3,7 @@
 import logging
 import os
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from django.db import close_old_connections, connection
@@ -74,8 +75,11 @@ def give_way() -> None:
 class Replanning:
     """One thread; it plans in the middle between two ticks, so that the tick that a change asks for finds room."""
 
-    def __init__(self, replanner: Replanner, width_ms: int, lateness_ms: int, clock: Clock) -> None:
-        self._replanner, self._stopped = replanner, threading.Event()
+    def __init__(
+        self, replanner: Replanner, width_ms: int, lateness_ms: int, clock: Clock, leads: Callable[[], bool]
+    ) -> None:
+        """leads: whether this process is to plan now; asked each time."""
+        self._replanner, self._leads, self._stopped = replanner, leads, threading.Event()
         self._pace = Pace(width_ms, lateness_ms + width_ms // 2, clock)
         self._thread = threading.Thread(target=self._run, name="asap-planner")
 
@@ -94,7 +98,8 @@ class Replanning:
         for _ in self._pace.beats(self._stopped):
             close_old_connections()
             try:
-                self._replanner.run()
+                if self._leads():
+                    self._replanner.run()
             except Stopped:
                 break
             except Exception:  # whatever it is, the plan in force stays, and the node goes on

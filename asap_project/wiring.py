@@ -19,7 +19,7 @@ from asap_project.security.guard import guard_of
 from asap_project.ticker import Ticker
 from asap_project.warm import warm
 from ingest.apps import IngestConfig
-from ingest.ha import HaLabels, ReplicaPairs
+from ingest.ha import Elections, HaLabels, OwnElections, ReplicaPairs
 from ingest.limits import LabelLimits
 from ingest.metrics import IngestMetrics
 from ingest.remote_write import RemoteWrite
@@ -33,7 +33,8 @@ from precompute.clock import Clock, SystemClock
 from precompute.evaluate.expr import duration_text
 from precompute.evaluate.limits import Limits
 from precompute.in_force import PlanInForce
-from precompute.metadata import MetricMetadata
+from precompute.intake_port import IntakePort
+from precompute.metadata import Descriptions, MetricMetadata
 from precompute.metrics import NodeCollector
 from precompute.node import Node, NodeSettings
 from precompute.query_node import QueryNode
@@ -62,22 +63,67 @@ from query.tiers.upstream import Upstream
 from query.tiers.upstream_parts import UpstreamParts
 from query.usage import Usage
 
-_SUMMARY_CACHE_BYTES = 512 << 20
+SUMMARY_CACHE_BYTES = 512 << 20
 _SOURCES_END_S = 3.0
 """How long a stop waits for all sources together."""
+
+
+class RunningSources:
+    """Sources, each in a thread of its own."""
+
+    def __init__(self, sources: Sequence[Source], writer: Writer, clock: Clock) -> None:
+        self._sources, self._writer, self._clock = sources, writer, clock
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        for source in self._sources:
+            thread = threading.Thread(target=source.run, args=(self._write,), daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        """They end; returns at once."""
+        for source in self._sources:
+            source.stop()
+
+    def join(self) -> None:
+        """Waits for all, not for long."""
+        until_s = self._clock.monotonic_s() + _SOURCES_END_S
+        for thread in self._threads:
+            thread.join(max(0.0, until_s - self._clock.monotonic_s()))
+
+    def _write(self, columns: SeriesColumns) -> Outcome:
+        return self._writer.write("scrape", columns)
+
+
+class QuerySide:
+    """What runs beside the answering of queries, and what is closed after it."""
+
+    def __init__(self, parts: QueryParts, replanning: Replanning | None) -> None:
+        self._parts = parts
+        watching = Watching(parts.watch) if parts.watch is not None else None
+        self._background = [one for one in (replanning, watching) if one is not None]
+
+    def start(self) -> None:
+        for background in self._background:
+            background.start()
+
+    def stop(self) -> None:
+        """Waits for what is being planned or compared."""
+        for background in self._background:
+            background.stop()
+
+    def close(self) -> None:
+        for asked in (self._parts.upstream, self._parts.query_log):
+            if asked is not None:
+                asked.close()
 
 
 class Running:
     """A node with its sources and its ticker."""
 
-    def __init__(
-        self, node: Node, writer: Writer, sources: list[Source], ticker: Ticker, parts: QueryParts,
-        replanning: Replanning | None,
-    ) -> None:  # fmt: skip
-        self._node, self._writer, self._sources, self._ticker = node, writer, sources, ticker
-        self._parts, self._replanning = parts, replanning
-        self._watching = Watching(parts.watch) if parts.watch is not None else None
-        self._threads: list[threading.Thread] = []
+    def __init__(self, node: Node, sources: RunningSources, ticker: Ticker, queries: QuerySide) -> None:
+        self._node, self._sources, self._ticker, self._queries = node, sources, ticker, queries
         self._starting = threading.Thread(target=self._begin, name="asap-start")
 
     def start(self) -> None:
@@ -91,40 +137,25 @@ class Running:
     def stop_accepting(self) -> None:
         """Refuse writes; sources end."""
         self._node.stop_accepting()
-        for source in self._sources:
-            source.stop()
+        self._sources.stop()
 
     def shutdown(self) -> None:
         """Commit the batch in hand, then close everything."""
         self.stop_accepting()
         self._node.engine.shutdown()
         self._starting.join()
-        until_s = self._node.clock.monotonic_s() + _SOURCES_END_S
-        for thread in self._threads:
-            thread.join(max(0.0, until_s - self._node.clock.monotonic_s()))
-        for background in (self._replanning, self._watching):
-            if background is not None:
-                background.stop()
+        self._sources.join()
+        self._queries.stop()
         self._ticker.stop()
         self._node.shutdown()
-        for asked in (self._parts.upstream, self._parts.query_log):
-            if asked is not None:
-                asked.close()
-
-    def _write(self, columns: SeriesColumns) -> Outcome:
-        return self._writer.write("scrape", columns)
+        self._queries.close()
 
     def _begin(self) -> None:
         if not self._node.wait_until_rebuilt():
             return
         self._ticker.start()
-        for background in (self._replanning, self._watching):
-            if background is not None:
-                background.start()
-        for source in self._sources:
-            thread = threading.Thread(target=source.run, args=(self._write,), daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        self._queries.start()
+        self._sources.start()
 
 
 def start(config: Config) -> Running:
@@ -132,40 +163,63 @@ def start(config: Config) -> Running:
 
     Raises PrecomputeError where the data on disk or an aggregation does not allow it.
     """
-    warm()
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # the library left it unannotated
-    clock, registry, metadata = SystemClock(), CollectorRegistry(), MetricMetadata()
-    store, definitions = CachedStore(DatabaseStore(), _SUMMARY_CACHE_BYTES), DatabaseDefinitions()
+    clock, registry, metadata = begin(), CollectorRegistry(), MetricMetadata()
+    store, definitions = CachedStore(DatabaseStore(), SUMMARY_CACHE_BYTES), DatabaseDefinitions()
     kept = kept_again(definitions.definitions(), config)
     node = Node(node_settings(config), store, [one.aggregation for one in kept], clock)
     minibatch = config.engine.minibatch
     ticker = Ticker(node.intake, minibatch.window_size, minibatch.allowed_lateness, clock)
     plan = PlanInForce(node.engine, definitions, kept, ticker.kick)
-    metrics = IngestMetrics(registry)
-    ha, ingest = config.ingest.ha, config.ingest
-    pairs = ReplicaPairs(HaLabels(ha.cluster_label, ha.replica_label, ha.timeout), clock)
-    limits = LabelLimits(ingest.max_labels, ingest.max_label_name_length, ingest.max_label_value_length)
-    writer = Writer(node.intake, SeriesResolver(node.intake, limits, pairs), metrics)
     core = cast(PrecomputeConfig, apps.get_app_config("precompute"))
     core.engine, core.sink = node.engine, DirectSink(store)
-    receiver = RemoteWrite(node.intake, writer, metrics, metadata.note, ingest.max_body)
-    cast(IngestConfig, apps.get_app_config("ingest")).remote_write = receiver
-    for collector in (NodeCollector(node), ProcessCollector(registry=None)):
-        registry.register(collector)
-    if is_guarded(config):
-        own = cast(AsapProjectConfig, apps.get_app_config("asap_project"))
-        own.guard = guard_of(config.security, clock, registry)
-    parts = query_parts(config, node, plan, metadata, registry)
-    cast(QueryConfig, apps.get_app_config("query")).parts = parts
-    replanning = _replanning(config, node, parts.replanner) if parts.replanner is not None else None
-    running = Running(node, writer, _sources(config, node, metadata, metrics, registry), ticker, parts, replanning)
+    sources = ingest_side(config, node.intake, OwnElections(config.ingest.ha.timeout, clock), metadata, clock, registry)
+    registry.register(NodeCollector(node))
+    guard(config, clock, registry)
+    running = Running(node, sources, ticker, query_side(config, node, plan, metadata, registry))
     running.start()
     return running
 
 
-def _replanning(config: Config, node: Node, replanner: Replanner) -> Replanning:
-    batch = config.engine.minibatch
-    return Replanning(replanner, batch.window_size, batch.allowed_lateness, node.clock)
+def begin() -> Clock:
+    """What every process with an HTTP API does first."""
+    warm()
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # the library left it unannotated
+    return SystemClock()
+
+
+def guard(config: Config, clock: Clock, registry: CollectorRegistry) -> None:
+    """The process' own metrics, and the port's guard where the config asks for one."""
+    registry.register(ProcessCollector(registry=None))
+    if is_guarded(config):
+        own = cast(AsapProjectConfig, apps.get_app_config("asap_project"))
+        own.guard = guard_of(config.security, clock, registry)
+
+
+def ingest_side(
+    config: Config, intake: IntakePort, elections: Elections, metadata: Descriptions, clock: Clock,
+    registry: CollectorRegistry,
+) -> RunningSources:  # fmt: skip
+    """Writes by HTTP, put where their view finds them; and the sources, not yet started."""
+    ha, ingest, metrics = config.ingest.ha, config.ingest, IngestMetrics(registry)
+    pairs = ReplicaPairs(HaLabels(ha.cluster_label, ha.replica_label), elections)
+    limits = LabelLimits(ingest.max_labels, ingest.max_label_name_length, ingest.max_label_value_length)
+    writer = Writer(intake, SeriesResolver(intake, limits, pairs), metrics)
+    receiver = RemoteWrite(intake, writer, metrics, metadata.note, ingest.max_body)
+    cast(IngestConfig, apps.get_app_config("ingest")).remote_write = receiver
+    return RunningSources(_sources(config, clock, metadata, metrics, registry), writer, clock)
+
+
+def query_side(
+    config: Config, node: QueryNode, plan: PlanInForce, metadata: Descriptions, registry: CollectorRegistry,
+    leads: Callable[[], bool] = lambda: True,
+) -> QuerySide:  # fmt: skip
+    """Answers by HTTP, put where their views find them. leads: whether this process plans, of all that could."""
+    parts = query_parts(config, node, plan, metadata, registry)
+    cast(QueryConfig, apps.get_app_config("query")).parts = parts
+    batch, replanner = config.engine.minibatch, parts.replanner
+    if replanner is None:
+        return QuerySide(parts, None)
+    return QuerySide(parts, Replanning(replanner, batch.window_size, batch.allowed_lateness, node.clock, leads))
 
 
 def node_settings(config: Config) -> NodeSettings:
@@ -184,7 +238,7 @@ def node_settings(config: Config) -> NodeSettings:
 
 
 def query_parts(
-    config: Config, node: QueryNode, plan: PlanInForce, metadata: MetricMetadata, registry: CollectorRegistry
+    config: Config, node: QueryNode, plan: PlanInForce, metadata: Descriptions, registry: CollectorRegistry
 ) -> QueryParts:
     """What the query views answer from."""
     options, slots, metrics = config.query_engine, Slots(config.query_engine.threads), QueryMetrics(registry)
@@ -260,7 +314,7 @@ def _upstream(
 
 
 def _sources(
-    config: Config, node: Node, metadata: MetricMetadata, metrics: IngestMetrics, registry: CollectorRegistry
+    config: Config, clock: Clock, metadata: Descriptions, metrics: IngestMetrics, registry: CollectorRegistry
 ) -> list[Source]:
     own = own_job(config)
     jobs = tuple(
@@ -270,9 +324,9 @@ def _sources(
         )
         for job in scraped(config)
     )  # fmt: skip
-    sources: list[Source] = [ScrapeSource(jobs, node.clock, metadata.note, metrics)] if jobs else []
+    sources: list[Source] = [ScrapeSource(jobs, clock, metadata.note, metrics)] if jobs else []
     if config.demo.enabled:
-        sources.append(DemoSource(node.clock, config.demo.interval, config.demo.cardinality))
+        sources.append(DemoSource(clock, config.demo.interval, config.demo.cardinality))
     return sources
 
 

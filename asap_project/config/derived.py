@@ -64,9 +64,10 @@ def _is_loopback(host: str) -> bool:
 def own_job(config: Config) -> Scrape | None:
     """The job that scrapes ourselves, unless that is switched off or up to the upstream.
 
-    With an upstream, series that it has and that are not sent to us must not be mistaken for ours: `up` above all.
+    With an upstream, series that it has and that are not sent to us must not be mistaken for ours: `up` above all. A
+    cluster's roles are many, and are scraped as any other target.
     """
-    if not config.ingest.self_scrape or config.query_engine.prometheus_server:
+    if not config.ingest.self_scrape or config.query_engine.prometheus_server or config.mode == "cluster":
         return None
     interval = config.query_engine.prometheus_scrape_interval
     return Scrape.model_construct(  # durations are milliseconds here already

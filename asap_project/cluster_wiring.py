@@ -1,0 +1,223 @@
+"""A cluster's roles with an HTTP API put together: ingest, query engine, or both in one process."""
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from django.apps import apps
+from django.db import close_old_connections, connection
+from prometheus_client import CollectorRegistry
+
+from asap_project.apps import AsapProjectConfig
+from asap_project.cluster_parts import agree_on, in_service, kept_ms, shards_of
+from asap_project.config import Config
+from asap_project.health import Condition
+from asap_project.keeping import kept_again
+from asap_project.roles import INGEST, QUERY_ENGINE
+from asap_project.wiring import SUMMARY_CACHE_BYTES, QuerySide, RunningSources, begin, guard, ingest_side, query_side
+from precompute.clock import Clock
+from precompute.cluster.appender import Appender, AppenderLimits
+from precompute.cluster.elections import Leader, SharedElections
+from precompute.cluster.follower import Follower, FollowerSettings, Notes
+from precompute.cluster.metrics import FollowerCollector, ShardCollector
+from precompute.cluster.packs import Packs
+from precompute.cluster.plan import SharedPlan
+from precompute.cluster.shared import SharedMetadata, SharedNotes
+from precompute.cluster.shards import Shards
+from precompute.definitions import Kept
+from precompute.errors import PrecomputeError
+from precompute.in_force import PlanInForce
+from precompute.labels import SeriesTable
+from precompute.stores.cached import CachedStore
+from precompute.stores.database import DatabaseStore
+from precompute.stores.definitions import DatabaseDefinitions
+
+logger = logging.getLogger(__name__)
+
+_HOUSE_S = 2.0
+_TABLE_SHARE = 4
+"""An ingest process may remember labels of a quarter of head.max_bytes."""
+
+
+class RunningRoles:
+    """The roles of one process."""
+
+    def __init__(self, shards: Shards, ingest: "Ingest | None", queries: "Queries | None") -> None:
+        self._shards, self._ingest, self._queries = shards, ingest, queries
+
+    def start(self) -> None:
+        """Returns at once."""
+        for role in (self._ingest, self._queries):
+            if role is not None:
+                role.start()
+
+    def ready(self) -> bool:
+        return self._queries is None or self._queries.follower.why_not_ready() is None
+
+    def stop_accepting(self) -> None:
+        """Refuse writes; sources end."""
+        if self._ingest is not None:
+            self._ingest.stop()
+
+    def shutdown(self) -> None:
+        """Close everything."""
+        self.stop_accepting()
+        for role in (self._ingest, self._queries):
+            if role is not None:
+                role.shutdown()
+        self._shards.close()
+
+
+class Ingest:
+    """The ingest role: writes and sources, into the logs."""
+
+    def __init__(self, appender: Appender, sources: RunningSources) -> None:
+        self._appender, self._sources = appender, sources
+
+    def start(self) -> None:
+        self._appender.start()
+        self._sources.start()
+
+    def stop(self) -> None:
+        self._appender.stop()
+        self._sources.stop()
+
+    def shutdown(self) -> None:
+        self._sources.join()
+        self._appender.close()
+
+
+class Queries:
+    """The query engine: a node that follows the logs, what runs beside it, and the plan as the others change it."""
+
+    def __init__(self, follower: Follower, side: QuerySide, shared: "PlanKeeper") -> None:
+        self.follower, self._side, self._shared = follower, side, shared
+
+    def start(self) -> None:
+        self.follower.start()
+        self._side.start()
+        self._shared.start()
+
+    def shutdown(self) -> None:
+        self._shared.stop()
+        self._side.stop()
+        self.follower.shutdown()
+        self._side.close()
+
+
+class PlanKeeper:
+    """One thread: takes over the plan when another process has changed it, and publishes ours where none stands."""
+
+    def __init__(self, shared: SharedPlan, read: Callable[[], Sequence[Kept]]) -> None:
+        """read: what is kept, from the database. Raises StoreError."""
+        self._shared, self._read = shared, read
+        self.in_force: PlanInForce | None = None
+        self._revision = 0
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="asap-plan")
+
+    def publish(self) -> None:
+        """Tell the others what is kept. A server that is away is told a little later."""
+        assert self.in_force is not None
+        try:
+            self._revision = self._shared.publish(in_service(self.in_force))
+        except PrecomputeError as error:
+            self._revision = -1
+            logger.warning("the plan is published later: %s", error)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(_HOUSE_S):
+            close_old_connections()
+            try:
+                self._look()
+            except PrecomputeError as error:
+                logger.warning("whether the plan was changed is not known: %s", error)
+        connection.close()
+
+    def _look(self) -> None:
+        assert self.in_force is not None
+        revision = self._shared.revision()
+        if self._revision < 0 or not revision:
+            self.publish()
+        elif revision != self._revision:
+            self.in_force.adopt(self._read())
+            self._revision = revision
+
+
+def start_http(config: Config, roles: frozenset[str]) -> RunningRoles:
+    """Build these roles, put their parts where views find them, and start them.
+
+    Raises PrecomputeError where what is there does not allow it.
+    """
+    clock, registry, shards = begin(), CollectorRegistry(), shards_of(config)
+    agree_on(config, shards)
+    definitions = DatabaseDefinitions()
+    kept = kept_again(definitions.definitions(), config)
+    nothing_kept = not definitions.definitions() and not DatabaseStore().aggregations()
+    shards.create(complete=nothing_kept and not config.query_engine.prometheus_server)
+    metadata = SharedMetadata(shards.first, clock)
+    registry.register(ShardCollector(shards, clock))
+    guard(config, clock, registry)
+    ingest = _ingest(config, shards, metadata, clock, registry) if INGEST in roles else None
+    queries = _queries(config, shards, kept, metadata, clock, registry) if QUERY_ENGINE in roles else None
+    if queries is None:
+        own = cast(AsapProjectConfig, apps.get_app_config("asap_project"))
+        own.condition = Condition(lambda: None, lambda: None, registry)
+    running = RunningRoles(shards, ingest, queries)
+    running.start()
+    return running
+
+
+def _ingest(
+    config: Config, shards: Shards, metadata: SharedMetadata, clock: Clock, registry: CollectorRegistry
+) -> Ingest:
+    has_upstream = bool(config.query_engine.prometheus_server)
+    limits = AppenderLimits(
+        config.cluster.linger, config.redis.wait_replicas, has_upstream, config.head.max_bytes // _TABLE_SHARE
+    )  # fmt: skip
+    table = SeriesTable(config.engine.minibatch.hash_seed, len(shards))
+    appender = Appender(shards, table, SharedNotes(shards.first), clock, limits)
+    elections = SharedElections(shards.first, config.ingest.ha.timeout, clock)
+    return Ingest(appender, ingest_side(config, appender, elections, metadata, clock, registry))
+
+
+def _queries(
+    config: Config, shards: Shards, kept: Sequence[Kept], metadata: SharedMetadata, clock: Clock,
+    registry: CollectorRegistry,
+) -> Queries:  # fmt: skip
+    batch, definitions = config.engine.minibatch, DatabaseDefinitions()
+    settings = FollowerSettings(
+        batch.window_size, batch.hash_seed, config.head.retention, config.head.max_bytes, SUMMARY_CACHE_BYTES,
+        config.query_engine.threads,
+    )  # fmt: skip
+    packs = Packs(CachedStore(DatabaseStore(), SUMMARY_CACHE_BYTES, known=()), clock)
+    aggregations = [one.aggregation for one in kept]
+    follower = Follower(settings, shards, packs, aggregations, _notes(config, SharedNotes(shards.first)), clock)
+    keeper = PlanKeeper(SharedPlan(shards.first), lambda: kept_again(definitions.definitions(), config))
+    plan = keeper.in_force = PlanInForce(follower.engine, definitions, kept, keeper.publish)
+    keeper.publish()
+    registry.register(FollowerCollector(follower))
+    leader = Leader(shards.first, "planner", f"{socket.gethostname()}-{os.getpid()}", config.cluster.lease)
+    return Queries(follower, query_side(config, follower, plan, metadata, registry, leader.mine), keeper)
+
+
+def _notes(config: Config, shared: SharedNotes) -> Callable[[], Notes]:
+    """What the follower is told of metrics; since when they are received counts only where an upstream has the rest."""
+    has_upstream = bool(config.query_engine.prometheus_server)
+
+    def notes() -> Notes:
+        received = shared.received_since() if has_upstream else {}
+        return Notes(shared.histogram_metrics(), shared.partial_metrics(), received)
+
+    return notes
