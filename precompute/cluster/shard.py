@@ -300,7 +300,9 @@ class Shard:
         return f"{{{self.number}}}i:{aggregation_id}", f"{{{self.number}}}p:{aggregation_id}"
 
 
-_STATE = ("holder", "until", "rev", "floor", "final", "base", "alive", "last", "bytes", "cut", "read", "sbytes", "wanted")
+_STATE = (
+    "holder", "until", "rev", "floor", "final", "base", "alive", "last", "bytes", "cut", "read", "sbytes", "wanted",
+)  # fmt: skip
 
 
 def parse_state(reply: Sequence[bytes | None]) -> ShardState | None:

@@ -7,8 +7,9 @@ was called, `sync` leaves none of those unsynced.
 
 Entries have integer ids that grow in order of appending; none is given twice. In memory and in files they count
 from 1, but each opening of a log that has entries may leave some out, so that this holds even where a power cut lost
-the last; in Redis they are times. An entry is either a block of samples or a hole. Segments cut the log into parts that can be read alone: a segment defines
-each series in the first entry that uses it, so a reader needs no other segment and no other table.
+the last; in Redis they are times. An entry is either a block of samples or a hole. Segments cut the log into parts
+that can be read alone: a segment defines each series in the first entry that uses it, so a reader needs no other
+segment and no other table.
 """
 
 from collections.abc import Iterator
