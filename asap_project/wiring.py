@@ -19,7 +19,7 @@ from asap_project.security.guard import guard_of
 from asap_project.ticker import Ticker
 from asap_project.warm import warm
 from ingest.apps import IngestConfig
-from ingest.ha import HaLabels, ReplicaPairs
+from ingest.ha import HaLabels, OwnElections, ReplicaPairs
 from ingest.limits import LabelLimits
 from ingest.metrics import IngestMetrics
 from ingest.remote_write import RemoteWrite
@@ -142,7 +142,7 @@ def start(config: Config) -> Running:
     plan = PlanInForce(node.engine, definitions, kept, ticker.kick)
     metrics = IngestMetrics(registry)
     ha, ingest = config.ingest.ha, config.ingest
-    pairs = ReplicaPairs(HaLabels(ha.cluster_label, ha.replica_label, ha.timeout), clock)
+    pairs = ReplicaPairs(HaLabels(ha.cluster_label, ha.replica_label), OwnElections(ha.timeout, clock))
     limits = LabelLimits(ingest.max_labels, ingest.max_label_name_length, ingest.max_label_value_length)
     writer = Writer(node.intake, SeriesResolver(node.intake, limits, pairs), metrics)
     core = cast(PrecomputeConfig, apps.get_app_config("precompute"))

@@ -13,6 +13,7 @@ import numpy as np
 from precompute.clock import Clock
 from precompute.errors import Rejected, TableReplaced
 from precompute.head import Head
+from precompute.intake_port import Admission
 from precompute.labels import METRIC_NAME, SeriesTable
 from precompute.log.base import Entry, Hole, SampleLog
 from precompute.progress import Progress, add_hole
@@ -22,17 +23,6 @@ from precompute.touched import Touched
 
 _MOST_NOTED_METRICS = 100_000
 _EARLIEST_MS = -(1 << 63)
-
-
-@dataclass(frozen=True)
-class Admission:
-    """What became of the rows of one write; the accepted ones are in the log."""
-
-    accepted: int
-    too_old: int
-    too_far_ahead: int
-    floor_ms: int
-    """Samples at or before this time were too old."""
 
 
 @dataclass(frozen=True)
