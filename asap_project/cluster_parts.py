@@ -6,8 +6,8 @@ from asap_project.config import Config
 from asap_project.keeping import kept_again
 from precompute.cluster.plan import PlanFollower, SharedPlan
 from precompute.cluster.shard import ShardLimits
-from precompute.cluster.shared import agree
 from precompute.cluster.shards import Shards
+from precompute.cluster.shared import agree
 from precompute.definitions import Definition, definition_of
 from precompute.in_force import PlanInForce
 

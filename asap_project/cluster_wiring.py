@@ -12,7 +12,7 @@ from django.db import close_old_connections, connection
 from prometheus_client import CollectorRegistry
 
 from asap_project.apps import AsapProjectConfig
-from asap_project.cluster_parts import agree_on, in_service, kept_ms, shards_of
+from asap_project.cluster_parts import agree_on, in_service, shards_of
 from asap_project.config import Config
 from asap_project.health import Condition
 from asap_project.keeping import kept_again
@@ -25,8 +25,8 @@ from precompute.cluster.follower import Follower, FollowerSettings, Notes
 from precompute.cluster.metrics import FollowerCollector, ShardCollector
 from precompute.cluster.packs import Packs
 from precompute.cluster.plan import SharedPlan
-from precompute.cluster.shared import SharedMetadata, SharedNotes
 from precompute.cluster.shards import Shards
+from precompute.cluster.shared import SharedMetadata, SharedNotes
 from precompute.definitions import Kept
 from precompute.errors import PrecomputeError
 from precompute.in_force import PlanInForce

@@ -13,7 +13,7 @@ import cramjam
 import numpy as np
 from prometheus_client import CollectorRegistry
 
-from ingest.ha import HaLabels, ReplicaPairs
+from ingest.ha import HaLabels, OwnElections, ReplicaPairs
 from ingest.kernels.warm import warm as warm_ingest
 from ingest.limits import LabelLimits
 from ingest.metrics import IngestMetrics
@@ -112,7 +112,7 @@ def _aggregations() -> tuple[Aggregation, ...]:
 
 def _remote_write(node: Node, clock: ManualClock) -> RemoteWrite:
     metrics = IngestMetrics(CollectorRegistry())
-    resolver = SeriesResolver(node.intake, LabelLimits(), ReplicaPairs(HaLabels(), clock))
+    resolver = SeriesResolver(node.intake, LabelLimits(), ReplicaPairs(HaLabels(), OwnElections(30_000, clock)))
     return RemoteWrite(node.intake, Writer(node.intake, resolver, metrics), metrics, lambda *_: None, 1 << 20)
 
 

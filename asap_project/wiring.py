@@ -35,7 +35,7 @@ from precompute.evaluate.limits import Limits
 from precompute.in_force import PlanInForce
 from precompute.intake_port import IntakePort
 from precompute.metadata import Descriptions, MetricMetadata
-from precompute.metrics import NodeCollector
+from precompute.metrics import NodeCollector, QueryNodeCollector
 from precompute.node import Node, NodeSettings
 from precompute.query_node import QueryNode
 from precompute.sinks import DirectSink
@@ -51,7 +51,6 @@ from query.mixed import MixedTiers
 from query.origins import Origins
 from query.query_log import QueryLog
 from query.recall import Memory
-from query.replanner import Replanner
 from query.series import SeriesQueries
 from query.slots import Slots
 from query.status import NodeStatus, Setup
@@ -214,6 +213,7 @@ def query_side(
     leads: Callable[[], bool] = lambda: True,
 ) -> QuerySide:  # fmt: skip
     """Answers by HTTP, put where their views find them. leads: whether this process plans, of all that could."""
+    registry.register(QueryNodeCollector(node))
     parts = query_parts(config, node, plan, metadata, registry)
     cast(QueryConfig, apps.get_app_config("query")).parts = parts
     batch, replanner = config.engine.minibatch, parts.replanner

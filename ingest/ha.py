@@ -11,6 +11,7 @@ Decisions are per request and pair, so a request is heard or dropped whole.
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from precompute.clock import Clock
 from precompute.labels import Labels
@@ -25,30 +26,52 @@ NO_ROOM = -1
 
 @dataclass(frozen=True)
 class HaLabels:
-    """Names of the labels that tell clusters and replicas apart, and the silence that ends an election."""
+    """Names of the labels that tell clusters and replicas apart."""
 
     cluster_label: str = "cluster"
     replica_label: str = "__replica__"
-    timeout_ms: int = 30_000
+
+
+class Elections(Protocol):
+    """Who is heard of the replicas of a cluster. Any thread may call it."""
+
+    def hear(self, cluster: str, replica: str) -> bool:
+        """Whether this replica, which has just sent, is heard. Raises Rejected where nobody can tell."""
 
 
 @dataclass
 class _Election:
-    tag: int
+    replica: str
     heard_s: float
 
 
-class ReplicaPairs:
-    """The pairs seen and who is elected; safe to use from several threads."""
+class OwnElections:
+    """Elections of one process."""
 
-    def __init__(self, labels: HaLabels, clock: Clock, max_pairs: int = MAX_PAIRS) -> None:
+    def __init__(self, timeout_ms: int, clock: Clock) -> None:
+        self._timeout_s, self._clock = timeout_ms / 1000, clock
+        self._lock = threading.Lock()
+        self._elected: dict[str, _Election] = {}
+
+    def hear(self, cluster: str, replica: str) -> bool:
+        now_s = self._clock.monotonic_s()
+        with self._lock:
+            election = self._elected.get(cluster)
+            if election and election.replica != replica and now_s - election.heard_s <= self._timeout_s:
+                return False
+            self._elected[cluster] = _Election(replica, now_s)
+            return True
+
+
+class ReplicaPairs:
+    """The pairs seen, by tags; safe to use from several threads."""
+
+    def __init__(self, labels: HaLabels, elections: Elections, max_pairs: int = MAX_PAIRS) -> None:
         self.names = (labels.cluster_label, labels.replica_label)
-        self._timeout_s = labels.timeout_ms / 1000
-        self._clock, self._max_pairs = clock, max_pairs
+        self._elections, self._max_pairs = elections, max_pairs
         self._lock = threading.Lock()
         self._tags: dict[tuple[str, str], int] = {}
-        self._clusters: list[str] = [""]
-        self._elected: dict[str, _Election] = {}
+        self._pairs: list[tuple[str, str]] = [("", "")]
 
     def split(self, labels: Labels) -> tuple[Labels, int]:
         """(labels without the replica, tag of the pair); tag 0 where not both labels are present."""
@@ -61,9 +84,7 @@ class ReplicaPairs:
 
     def dropped(self, tags: Iterable[int]) -> list[int]:
         """Which of these pairs are not heard now; hears the others. Tag 0 is always heard."""
-        now_s = self._clock.monotonic_s()
-        with self._lock:
-            return [tag for tag in tags if tag != 0 and not self._hear(tag, now_s)]
+        return [tag for tag in tags if tag != 0 and not self._elections.hear(*self._pairs[tag])]
 
     def _tag(self, cluster: str, replica: str) -> int:
         with self._lock:
@@ -72,13 +93,5 @@ class ReplicaPairs:
                 return tag
             if len(self._tags) >= self._max_pairs:
                 return NO_ROOM
-            self._clusters.append(cluster)
-            return self._tags.setdefault((cluster, replica), len(self._clusters) - 1)
-
-    def _hear(self, tag: int, now_s: float) -> bool:
-        cluster = self._clusters[tag]
-        election = self._elected.get(cluster)
-        if election is not None and election.tag != tag and now_s - election.heard_s <= self._timeout_s:
-            return False
-        self._elected[cluster] = _Election(tag, now_s)
-        return True
+            self._pairs.append((cluster, replica))
+            return self._tags.setdefault((cluster, replica), len(self._pairs) - 1)

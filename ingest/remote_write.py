@@ -13,7 +13,7 @@ from ingest.decoders.remote_write import WriteColumns, decode
 from ingest.metrics import IngestMetrics
 from ingest.names import metrics_of
 from ingest.writer import NoteMetadata, Outcome, SeriesColumns, Writer
-from precompute.intake import Intake
+from precompute.intake_port import IntakePort
 
 SOURCE = "remote_write"
 
@@ -22,8 +22,9 @@ class RemoteWrite:
     """Takes remote-write requests; safe to use from several threads."""
 
     def __init__(
-        self, intake: Intake, writer: Writer, metrics: IngestMetrics, note_metadata: NoteMetadata, max_body_bytes: int
-    ) -> None:
+        self, intake: IntakePort, writer: Writer, metrics: IngestMetrics, note_metadata: NoteMetadata,
+        max_body_bytes: int,
+    ) -> None:  # fmt: skip
         self._intake, self._writer, self._note_metadata = intake, writer, note_metadata
         self.metrics, self.max_body_bytes = metrics, max_body_bytes
 

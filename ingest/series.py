@@ -16,7 +16,7 @@ from ingest.errors import BadBody
 from ingest.ha import NO_ROOM, ReplicaPairs
 from ingest.kernels.labels import has_name
 from ingest.limits import MALFORMED, NO_PAIR, LabelLimits, ScannedLabels, scan
-from precompute.intake import Intake
+from precompute.intake_port import IntakePort
 from precompute.labels import Labels, SeriesTable
 from precompute.samples import I32, I64, U8, Bool
 
@@ -38,7 +38,7 @@ class Resolved:
 class SeriesResolver:
     """Finds and makes series in the intake's table; safe to use from several threads."""
 
-    def __init__(self, intake: Intake, limits: LabelLimits, pairs: ReplicaPairs) -> None:
+    def __init__(self, intake: IntakePort, limits: LabelLimits, pairs: ReplicaPairs) -> None:
         self.pairs = pairs
         self._intake, self._limits = intake, limits
         self._unsplit: tuple[SeriesTable, I32] | None = None

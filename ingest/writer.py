@@ -10,7 +10,7 @@ from ingest.metrics import IngestMetrics
 from ingest.names import metrics_of
 from ingest.series import Resolved, SeriesResolver
 from precompute.errors import TableReplaced
-from precompute.intake import Admission, Intake
+from precompute.intake_port import Admission, IntakePort
 from precompute.samples import F64, I32, I64, U8, Block
 
 NoteMetadata = Callable[[str, str, str, str], None]
@@ -66,7 +66,7 @@ def columns_of(runs: Sequence[bytes], t_ms: I64, value: F64) -> SeriesColumns:
 class Writer:
     """Writes columns of samples into the intake; safe to use from several threads."""
 
-    def __init__(self, intake: Intake, resolver: SeriesResolver, metrics: IngestMetrics) -> None:
+    def __init__(self, intake: IntakePort, resolver: SeriesResolver, metrics: IngestMetrics) -> None:
         self._intake, self._resolver, self._metrics = intake, resolver, metrics
 
     def write(self, source: str, columns: SeriesColumns) -> Outcome:

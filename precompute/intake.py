@@ -15,6 +15,7 @@ from precompute.clock import Clock
 from precompute.compaction import compact, worth_compacting
 from precompute.errors import Rejected, TableReplaced
 from precompute.head import Head
+from precompute.intake_port import Admission
 from precompute.labels import METRIC_NAME, SeriesTable
 from precompute.log.base import Entry, Hole, SampleLog
 from precompute.progress import Progress, add_hole, prune_holes, raise_floor, settle, trimmed
@@ -27,17 +28,6 @@ logger = logging.getLogger(__name__)
 _CLOCK_TOLERANCE_MS = 5000
 _MOST_NOTED_METRICS = 100_000
 _EARLIEST_MS = -(1 << 63)
-
-
-@dataclass(frozen=True)
-class Admission:
-    """What became of the rows of one write; the accepted ones are in the log."""
-
-    accepted: int
-    too_old: int
-    too_far_ahead: int
-    floor_ms: int
-    """Samples at or before this time were too old."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 import threading
 from dataclasses import dataclass
+from typing import Protocol
 
-_MOST_FAMILIES = 100_000
+MOST_FAMILIES = 100_000
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,16 @@ class Family:
     unit: str
 
 
+class Descriptions(Protocol):
+    """Descriptions by family. Any thread may call it."""
+
+    def note(self, family: str, type_: str, help_: str, unit: str) -> None:
+        """A sender's description; families beyond a bound are let go."""
+
+    def all(self) -> dict[str, list[Family]]:
+        """Every family's descriptions, by name."""
+
+
 class MetricMetadata:
     """Descriptions by family, in memory: senders repeat them every minute. Any thread may call it."""
 
@@ -23,15 +34,13 @@ class MetricMetadata:
         self._lock = threading.Lock()
 
     def note(self, family: str, type_: str, help_: str, unit: str) -> None:
-        """A sender's description; families beyond a bound are let go."""
         with self._lock:
-            if family in self._families or len(self._families) < _MOST_FAMILIES:
+            if family in self._families or len(self._families) < MOST_FAMILIES:
                 described = self._families.setdefault(family, {})
                 described[Family(type_, help_, unit)] = None
                 while len(described) > 4:
                     del described[next(iter(described))]
 
     def all(self) -> dict[str, list[Family]]:
-        """Every family's descriptions, by name."""
         with self._lock:
             return {name: list(described) for name, described in sorted(self._families.items())}

@@ -36,8 +36,8 @@ class Block:
     def __len__(self) -> int:
         return len(self.sid)
 
-    def take(self, keep: Bool) -> "Block":
-        """The rows where `keep` (bool[n]) is true."""
+    def take(self, keep: Bool | I64) -> "Block":
+        """The rows where `keep` (bool[n]) is true, or those at these places."""
         return Block(self.sid[keep], self.t_ms[keep], self.value[keep])
 
 

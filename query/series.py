@@ -12,7 +12,7 @@ from precompute.head import Head
 from precompute.kernels.selectors import instant_times, instant_values
 from precompute.kernels.series import mark_within
 from precompute.labels import Labels, SeriesTable
-from precompute.metadata import Family, MetricMetadata
+from precompute.metadata import Descriptions, Family
 from precompute.samples import F64, I32, I64, Bool
 from precompute.selection import Index
 
@@ -43,7 +43,7 @@ class SeriesQueries:
     Of several matcher sets a series must fulfil one; of no set, none is asked of it. All answers are sorted.
     """
 
-    def __init__(self, index: Index, head: Head, metadata: MetricMetadata) -> None:
+    def __init__(self, index: Index, head: Head, metadata: Descriptions) -> None:
         self._index, self._head, self._metadata = index, head, metadata
 
     def names(self, sets: Sequence[MatcherSet], start_ms: int, end_ms: int) -> list[str]:

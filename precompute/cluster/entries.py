@@ -47,10 +47,15 @@ class EntryReader:
     def __init__(self, table: SeriesTable) -> None:
         self._table = table
         self._series: dict[tuple[int, int], _Series] = {}
+        self._newest = 0
+        """Segment of the last entry; a log's segments only grow."""
 
     def block(self, data: bytes) -> Block:
         """Rows with ids of the table, in which their series are interned. Raises BadEntry."""
         writer, segment, body = _unpacked(data)
+        if segment > self._newest:
+            self._newest = segment
+            self.forget(segment)
         try:
             definitions, local, t_ms, value = decode_samples(body)
             series = self._series.get((writer, segment), _Series(np.empty(0, np.int32), 0))

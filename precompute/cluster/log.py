@@ -19,7 +19,7 @@ from precompute.samples import Block
 logger = logging.getLogger(__name__)
 
 _READ_BYTES = 8 << 20
-_FIRST_COUNT, MOST_AT_ONCE = 64, 1 << 14
+_FIRST_COUNT, MOST_AT_ONCE = 16, 128
 MOST_TRIES = 5
 """New beginnings in a row; more than two mean that something is wrong."""
 
@@ -38,7 +38,7 @@ class RedisSampleLog:
     # -- writing
 
     def append(self, block: Block) -> int:
-        return [self._append_part(part) for part in entries_of(block)][-1]
+        return [self._append_part(block.take(rows)) for rows in entries_of(block.t_ms)][-1]
 
     def append_hole(self, hole: Hole) -> int:
         return self._run(self.shard.hole_call(hole)).entry

@@ -6,6 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from precompute.clock import Clock
+from precompute.cluster.follower import Follower
 from precompute.cluster.server import ServerDown
 from precompute.cluster.shard import ShardLimits, ShardState
 from precompute.cluster.shards import Shards
@@ -61,6 +62,32 @@ STORING_COUNTERS: tuple[tuple[str, str, Callable[[Stored], float]], ...] = (
     ("asap_dropped_panes", "Final panes dropped because redis.max_summary_bytes was reached; they are gaps.",
      lambda s: s.dropped),
 )
+
+
+FOLLOWER_GAUGES: tuple[tuple[str, str, Callable[[Follower], float]], ...] = (
+    ("asap_follower_behind_seconds", "How old is what is known of the shard that is most behind.",
+     lambda f: f.behind_ms() / 1000),
+    ("asap_merged_cache_bytes", "Memory that merged open panes take.", lambda f: f.store.cache_bytes()),
+)
+FOLLOWER_COUNTERS: tuple[tuple[str, str, Callable[[Follower], float]], ...] = (
+    ("asap_merged_failures", "Times that open panes could not be read; other tiers answered.",
+     lambda f: f.store.failures),
+    ("asap_packs_failures", "Times that stored panes could not be read; other tiers answered.",
+     lambda f: f.packs.failures),
+)
+
+
+class FollowerCollector(Collector):
+    """A query engine's own."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+
+    def collect(self) -> Iterator[Metric]:
+        for name, meaning, read in FOLLOWER_GAUGES:
+            yield GaugeMetricFamily(name, meaning, value=read(self._follower))
+        for name, meaning, read in FOLLOWER_COUNTERS:
+            yield CounterMetricFamily(name, meaning, value=read(self._follower))
 
 
 class ShardCollector(Collector):

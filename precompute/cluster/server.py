@@ -21,6 +21,7 @@ from redis.retry import Retry
 from precompute.errors import PrecomputeError
 
 _CONNECT_S, _ANSWER_S = 2.0, 5.0
+_REPLICAS_MS = 2000
 
 Argument = str | bytes | int | float
 
@@ -71,11 +72,20 @@ class Server:
 
     def run_all(self, calls: Sequence[Call]) -> list[Any]:
         """What each script returns, in order; all are sent before the first answer is awaited."""
-        replies = self._send(calls)
+        return self._run_all(calls, ())
+
+    def run_all_replicated(self, calls: Sequence[Call], replicas: int) -> tuple[list[Any], int]:
+        """The same, and how many replicas have it; waits until `replicas` have, but not long."""
+        *replies, reached = self._run_all(calls, ("WAIT", replicas, _REPLICAS_MS))
+        return replies, int(reached)
+
+    def _run_all(self, calls: Sequence[Call], then: Sequence[Argument]) -> list[Any]:
+        replies = self._send(calls, then)
         unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
         if unknown:  # a server that was started anew; nothing of these calls was done
             self._load({calls[at].script for at in unknown})
-            for at, reply in zip(unknown, self._send([calls[at] for at in unknown]), strict=True):
+            places = [*unknown, len(calls)] if then else unknown
+            for at, reply in zip(places, self._send([calls[at] for at in unknown], then), strict=True):
                 replies[at] = reply
         for reply in replies:
             if isinstance(reply, Exception):
@@ -108,11 +118,14 @@ class Server:
     def close(self) -> None:
         self._redis.close()
 
-    def _send(self, calls: Sequence[Call]) -> list[Any]:
+    def _send(self, calls: Sequence[Call], then: Sequence[Argument]) -> list[Any]:
+        """Replies or errors; `then`: a command after them, on the same connection, as WAIT must be."""
         try:
             with self._redis.pipeline(transaction=False) as pipe:
                 for call in calls:
                     pipe.execute_command("EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.arguments)
+                if then:
+                    pipe.execute_command(*then)
                 return list(pipe.execute(raise_on_error=False))
         except RedisError as error:
             raise self._meant(error) from error

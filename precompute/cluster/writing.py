@@ -17,7 +17,7 @@ from precompute.cluster.entries import pack_entry
 from precompute.cluster.shard import Samples
 from precompute.labels import SeriesTable
 from precompute.log.codec import NOTHING_DEFINED, Definitions, encode_samples, rows_by_base
-from precompute.samples import I32, Block
+from precompute.samples import I32, I64, Block
 
 MAX_ROWS = 1 << 15
 """Rows of one entry: half a MB of samples where nothing can be compressed, and as many labels at most."""
@@ -59,10 +59,10 @@ class LocalIds:
 class ShardWriter:
     """One shard's writer; not safe to use from several threads. `ids` may be shared by writers of other shards."""
 
-    def __init__(self, ids: LocalIds) -> None:
+    def __init__(self, ids: LocalIds, segment: int = 0) -> None:
         self._ids = ids
         self._mine: list[I32] = []
-        self.begin(0)
+        self.begin(segment)
 
     def begin(self, segment: int) -> None:
         """Under another nonce, in this segment."""
@@ -94,7 +94,7 @@ class ShardWriter:
         self._seq += 1
 
 
-def entries_of(block: Block) -> list[Block]:
-    """The block as parts that each fit one entry, in order."""
-    cut = rows_by_base(block.t_ms, MAX_ROWS)
-    return [Block(block.sid[rows], block.t_ms[rows], block.value[rows]) for _, rows in cut] if len(cut) > 1 else [block]
+def entries_of(t_ms: I64) -> list[I64]:
+    """Rows with these times cut into the rows of entries, in order."""
+    rows = np.arange(len(t_ms))
+    return [rows[cut] for _, cut in rows_by_base(t_ms, MAX_ROWS)]

@@ -16,10 +16,10 @@ LIMITS = ShardLimits(
 )  # fmt: skip
 
 
-def made_shards(url: str, clock: ManualClock, count: int = 1, **limits: int) -> Shards:
-    """New shards, complete since ever."""
+def made_shards(url: str, clock: ManualClock, count: int = 1, *, complete: bool = True, **limits: int) -> Shards:
+    """New shards; complete: since ever, else from now on."""
     shards = Shards([url], count, replace(LIMITS, **limits), clock.now_ms)
-    shards.create(complete=True)
+    shards.create(complete)
     return shards
 
 

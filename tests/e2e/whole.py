@@ -14,7 +14,7 @@ from asap_project.config.schema import Config
 from asap_project.keeping import kept_again
 from asap_project.wiring import node_settings, query_parts
 from ingest.apps import IngestConfig
-from ingest.ha import HaLabels, ReplicaPairs
+from ingest.ha import HaLabels, OwnElections, ReplicaPairs
 from ingest.limits import LabelLimits
 from ingest.metrics import IngestMetrics
 from ingest.remote_write import RemoteWrite
@@ -77,7 +77,7 @@ def whole(folder: Path, now_ms: int, aggregations: Sequence[Mapping[str, Any]], 
     kept = kept_again((), config)
     node = Node(node_settings(config), MemoryStore(), [one.aggregation for one in kept], clock)
     plan = PlanInForce(node.engine, MemoryDefinitions(), kept, lambda: None)
-    resolver = SeriesResolver(node.intake, LabelLimits(), ReplicaPairs(HaLabels(), clock))
+    resolver = SeriesResolver(node.intake, LabelLimits(), ReplicaPairs(HaLabels(), OwnElections(30_000, clock)))
     metrics = IngestMetrics(registry)
     receiver = RemoteWrite(
         node.intake, Writer(node.intake, resolver, metrics), metrics, metadata.note, config.ingest.max_body

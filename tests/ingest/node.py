@@ -5,7 +5,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from ingest.ha import HaLabels, ReplicaPairs
+from ingest.ha import HaLabels, OwnElections, ReplicaPairs
 from ingest.limits import LabelLimits
 from ingest.metrics import IngestMetrics
 from ingest.remote_write import RemoteWrite
@@ -23,7 +23,7 @@ from tests.ingest.wire import snappy
 
 NOW_MS = 1_764_500_000_000
 HOUR_MS = 3_600_000
-HA = HaLabels("cluster", "__replica__", 30_000)
+HA = HaLabels("cluster", "__replica__")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ def make_node(
     )  # fmt: skip
     intake.open()
     metrics = IngestMetrics(registry)
-    writer = Writer(intake, SeriesResolver(intake, limits or LabelLimits(), ReplicaPairs(ha, clock)), metrics)
+    pairs = ReplicaPairs(ha, OwnElections(30_000, clock))
+    writer = Writer(intake, SeriesResolver(intake, limits or LabelLimits(), pairs), metrics)
     metadata: dict[str, tuple[str, str, str]] = {}
 
     def note(family: str, kind: str, text: str, unit: str) -> None:

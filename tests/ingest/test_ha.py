@@ -10,7 +10,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.ha import NO_ROOM, HaLabels, ReplicaPairs
+from ingest.ha import NO_ROOM, HaLabels, OwnElections, ReplicaPairs
 from precompute.clock import ManualClock
 from precompute.labels import Labels
 
@@ -20,7 +20,7 @@ def series(**labels: str) -> Labels:
 
 
 def pairs_at(clock: ManualClock, max_pairs: int = 100) -> ReplicaPairs:
-    return ReplicaPairs(HaLabels("cluster", "replica", 30_000), clock, max_pairs)
+    return ReplicaPairs(HaLabels("cluster", "replica"), OwnElections(30_000, clock), max_pairs)
 
 
 def tag(pairs: ReplicaPairs, cluster: str, replica: str) -> int:

@@ -17,7 +17,8 @@ from precompute.evaluate.head_source import HeadSource
 from precompute.evaluate.limits import Budget, Limits
 from precompute.evaluate.values import Value
 from precompute.head import Head
-from precompute.intake import Admission, Intake, IntakeLimits
+from precompute.intake import Intake, IntakeLimits
+from precompute.intake_port import Admission
 from precompute.labels import Labels, SeriesTable
 from precompute.log.files import FileSampleLog
 from precompute.progress_file import ProgressFile, open_progress

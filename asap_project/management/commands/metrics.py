@@ -29,8 +29,16 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     from asap_project.celery_beat import SchedulerMetrics
     from asap_project.security.guard import SecurityMetrics
     from ingest.metrics import IngestMetrics
-    from precompute.cluster.metrics import SHARD_GAUGES, STORING_COUNTERS, WORKER_COUNTERS, WORKER_GAUGES
-    from precompute.metrics import COUNTERS, GAUGES
+    from asap_project.scheduler import SCHEDULER_GAUGES
+    from precompute.cluster.metrics import (
+        FOLLOWER_COUNTERS,
+        FOLLOWER_GAUGES,
+        SHARD_GAUGES,
+        STORING_COUNTERS,
+        WORKER_COUNTERS,
+        WORKER_GAUGES,
+    )
+    from precompute.metrics import COUNTERS, GAUGES, QUERY_GAUGES
     from query.metrics import (
         CACHE_COUNTERS,
         CACHE_GAUGES,
@@ -40,9 +48,11 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
         WatchMetrics,
     )
 
-    gauges: tuple[tuple[str, str, object], ...] = (*GAUGES, *CACHE_GAUGES, *PLANNER_GAUGES, *WORKER_GAUGES)
+    gauges: tuple[tuple[str, str, object], ...] = (
+        *QUERY_GAUGES, *GAUGES, *CACHE_GAUGES, *PLANNER_GAUGES, *FOLLOWER_GAUGES, *WORKER_GAUGES, *SCHEDULER_GAUGES,
+    )  # fmt: skip
     counters: tuple[tuple[str, str, object], ...] = (
-        *COUNTERS, *CACHE_COUNTERS, *PLANNER_COUNTERS, *STORING_COUNTERS,
+        *COUNTERS, *CACHE_COUNTERS, *PLANNER_COUNTERS, *FOLLOWER_COUNTERS, *STORING_COUNTERS,
     )  # fmt: skip
     yield from ((name, "gauge", "", meaning) for name, meaning, _ in gauges)
     yield from ((f"{name}_total", "counter", "", meaning) for name, meaning, _ in counters)

@@ -1,0 +1,233 @@
+"""Several writes sent together: their rows by shard, an entry each, in rounds until every row is settled.
+
+    ok, dup         the rows are in the log
+    old, future     those rows are dropped, the rest of the entry is sent again
+    restart         the same rows from a new beginning of the writer
+    missing         the shard is made, complete from now on, and the rows are sent again
+    full, no answer the writes that the rows are of are rejected; what of them is in a log counts once when they
+                    come again
+
+A round is one pipeline a server; of each shard one entry is under way at a time, so its writer's order holds.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from precompute.cluster.server import Call, Server, ServerDown, ServerFull
+from precompute.cluster.shard import Appended, Shard, appended
+from precompute.cluster.writing import Prepared, ShardWriter, entries_of
+from precompute.errors import Rejected
+from precompute.intake_port import Admission
+from precompute.labels import SeriesTable
+from precompute.log.base import Hole
+from precompute.samples import I32, I64, U8, Block, Bool
+
+TAKEN, TOO_OLD, TOO_FAR_AHEAD = range(3)
+_MOST_TRIES = 6
+_HOLE_GRAIN_MS = 60_000
+_MOST_TOLD = 100_000
+_EARLIEST_MS, _LATEST_MS = -(1 << 63), (1 << 63) - 1
+
+
+@dataclass
+class Batch:
+    """Rows of several writes and what becomes of them."""
+
+    block: Block
+    owner: I32
+    """The write that each row is of; int32[n]."""
+    writes: int
+    verdict: U8
+    """TAKEN, TOO_OLD or TOO_FAR_AHEAD; uint8[n]."""
+    floor_ms: int = 0
+    rejected: dict[int, Rejected] = field(default_factory=dict)
+
+    def reject(self, rows: I64, why: Rejected) -> None:
+        """The writes that these rows are of are to be sent again."""
+        for write in np.unique(self.owner[rows]).tolist():
+            self.rejected.setdefault(write, why)
+
+    def outcomes(self) -> list[Admission | Rejected]:
+        """Of each write."""
+        taken, old, ahead = (
+            np.bincount(self.owner[self.verdict == verdict], minlength=self.writes).tolist()
+            for verdict in (TAKEN, TOO_OLD, TOO_FAR_AHEAD)
+        )
+        admissions = [Admission(*counts, self.floor_ms) for counts in zip(taken, old, ahead, strict=True)]
+        return [self.rejected.get(write, admission) for write, admission in enumerate(admissions)]
+
+
+def joined(blocks: Sequence[Block]) -> Batch:
+    """The blocks of several writes, all of one table."""
+    lengths = [len(block) for block in blocks]
+    block = blocks[0]
+    if len(blocks) > 1:
+        columns = zip(*((b.sid, b.t_ms, b.value) for b in blocks), strict=True)
+        block = Block(*(np.concatenate(column) for column in columns))
+    owner = np.repeat(np.arange(len(blocks), dtype=np.int32), lengths)
+    return Batch(block, owner, len(blocks), np.zeros(len(block), np.uint8))
+
+
+class Holes:
+    """What becomes of rows that are dropped: nothing, or a hole for each metric where an upstream has them."""
+
+    def __init__(self, table: SeriesTable, has_upstream: bool) -> None:
+        self._table, self._has_upstream = table, has_upstream
+        self._told: set[tuple[int, Hole]] = set()
+        """By shard those that were noted, so that each is noted once."""
+
+    def of(self, shard: int, block: Block) -> list[Hole]:
+        """That are to be noted; in whole minutes, so that a sender that is always late leaves few of them."""
+        if not self._has_upstream:
+            return []
+        metrics = self._table.metric_ids(block.sid)
+        every = [self._hole(metric, block.t_ms[metrics == metric]) for metric in np.unique(metrics).tolist()]
+        return [hole for hole in every if (shard, hole) not in self._told]
+
+    def told(self, shard: int, holes: Iterable[Hole]) -> None:
+        """They are noted."""
+        if len(self._told) > _MOST_TOLD:
+            self._told.clear()
+        self._told.update((shard, hole) for hole in holes)
+
+    def _hole(self, metric: int, t_ms: I64) -> Hole:
+        after_ms = (int(t_ms.min()) - 1) // _HOLE_GRAIN_MS * _HOLE_GRAIN_MS
+        until_ms = -(-int(t_ms.max()) // _HOLE_GRAIN_MS) * _HOLE_GRAIN_MS
+        return Hole(max(after_ms, _EARLIEST_MS), min(until_ms, _LATEST_MS), self._table.symbols.text(metric))
+
+
+class Line:
+    """The rows of a batch for one shard, on their way."""
+
+    def __init__(self, batch: Batch, rows: I64, shard: Shard, writer: ShardWriter, holes: Holes) -> None:
+        self.shard = shard
+        self._batch, self._writer, self._holes = batch, writer, holes
+        self._parts = [rows[part] for part in entries_of(batch.block.t_ms[rows])]
+        self._left: list[Hole] = []
+        """Holes to be noted."""
+        self._prepared: Prepared | None = None
+        self._tries = 0
+
+    def is_done(self) -> bool:
+        return not self._parts and not self._left
+
+    def calls(self) -> list[Call]:
+        """Of the next round; the same ones again after a round without answer."""
+        calls = [self.shard.hole_call(hole) for hole in self._left]
+        if self._parts:
+            self._prepared = self._prepared or self._writer.prepare(self._batch.block.take(self._parts[0]))
+            calls.append(self.shard.append_call(self._prepared.samples))
+        return calls
+
+    def take(self, replies: Sequence[Appended], why_not: str) -> None:
+        """What the round was answered; why_not: its samples are in the log but not as safe as they have to be."""
+        noted, self._left = self._left, []
+        if any(reply.outcome == "missing" for reply in replies):
+            self.shard.create(complete=False)
+        self._holes.told(self.shard.number, noted)
+        if why_not:
+            self._reject(Rejected(why_not))
+        for reply in replies[len(noted) :]:
+            prepared, self._prepared = self._prepared, None
+            assert prepared is not None
+            self._take_samples(prepared, reply)
+
+    def lost(self, why: Rejected) -> None:
+        """There was no answer: whether the last entry is in the log is not known."""
+        self._give_up(why)
+        self._writer.begin(self._writer.segment)
+
+    def _give_up(self, why: Rejected) -> None:
+        self._reject(why)
+        self._parts, self._left, self._prepared = [], [], None
+
+    def _take_samples(self, prepared: Prepared, reply: Appended) -> None:
+        if reply.outcome in ("ok", "dup"):
+            self._writer.wrote(prepared)
+            del self._parts[0]
+            self._tries = 0
+        elif reply.outcome == "old":
+            self._batch.floor_ms = max(self._batch.floor_ms, reply.number)
+            self._drop(self._times() <= reply.number, TOO_OLD)
+        elif reply.outcome == "future":
+            self._drop(self._times() > reply.number, TOO_FAR_AHEAD)
+        elif reply.outcome == "full":
+            self._give_up(Rejected(f"shard {self.shard.number} has no room: {reply.why} is reached"))
+        else:
+            self._again(reply)
+
+    def _again(self, reply: Appended) -> None:
+        """A restart, or a shard that has just been made."""
+        self._tries += 1
+        if self._tries > _MOST_TRIES:
+            self._give_up(Rejected(f"shard {self.shard.number} takes no entry: {reply.outcome}, again and again"))
+        elif reply.outcome == "restart":
+            self._writer.begin(reply.number)
+
+    def _times(self) -> I64:
+        return self._batch.block.t_ms[self._parts[0]]
+
+    def _drop(self, which: Bool, verdict: int) -> None:
+        rows = self._parts[0]
+        self._batch.verdict[rows[which]] = verdict
+        self._left += self._holes.of(self.shard.number, self._batch.block.take(rows[which]))
+        if which.all():
+            del self._parts[0]
+        else:
+            self._parts[0] = rows[~which]
+
+    def _reject(self, why: Rejected) -> None:
+        if self._parts:
+            self._batch.reject(np.concatenate(self._parts), why)
+
+
+Send = Callable[[Server, Sequence[Call]], tuple[list[Appended], str]]
+"""A round on one server: the replies, and why what they say is not enough; "" if it is."""
+
+
+def replicated(replicas: int) -> Send:
+    """A round whose samples `replicas` replicas have too."""
+
+    def send(server: Server, calls: Sequence[Call]) -> tuple[list[Appended], str]:
+        if not replicas:
+            return [appended(reply) for reply in server.run_all(calls)], ""
+        replies, reached = server.run_all_replicated(calls, replicas)
+        short = f"{reached} of {replicas} replicas of Redis at {server.name} have the samples" * (reached < replicas)
+        return [appended(reply) for reply in replies], short
+
+    return send
+
+
+def run_lines(lines: Sequence[Line], send: Send) -> None:
+    """Rounds until every line is done."""
+    while left := [line for line in lines if not line.is_done()]:
+        by_server: dict[Server, list[Line]] = defaultdict(list)
+        for line in left:
+            by_server[line.shard.server].append(line)
+        for server, some in by_server.items():
+            _run_round(server, some, send)
+
+
+def _run_round(server: Server, lines: Sequence[Line], send: Send) -> None:
+    calls = [line.calls() for line in lines]
+    flat = [call for some in calls for call in some]
+    try:
+        replies, why_not = _sent_twice(server, flat, send)
+    except (ServerDown, ServerFull) as error:
+        for line in lines:
+            line.lost(Rejected(str(error)))
+        return
+    for line, some in zip(lines, calls, strict=True):
+        line.take(replies[: len(some)], why_not)
+        del replies[: len(some)]
+
+
+def _sent_twice(server: Server, calls: Sequence[Call], send: Send) -> tuple[list[Appended], str]:
+    """Once more where there was no answer: what had been carried out is a dup then."""
+    try:
+        return send(server, calls)
+    except ServerDown:
+        return send(server, calls)

@@ -1,0 +1,152 @@
+"""What belongs to no shard, kept on the first server:
+
+    fixed          hash: constants fixed at install
+    metadata       hash: metric family -> its descriptions, JSON [[type, help, unit], …]
+    histograms     set: metrics that have histogram samples
+    partial        set: metrics some series of which were refused
+    received       hash: metric -> time of the first sample that was noted of it
+"""
+
+import json
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import astuple
+
+from precompute.clock import Clock
+from precompute.cluster.server import Call, Script, Server, ServerDown, ServerFull
+from precompute.cluster.shards import Shards
+from precompute.errors import InstallMismatch, Rejected
+from precompute.metadata import MOST_FAMILIES, Family
+
+MOST_NOTED_METRICS = 100_000
+_REFRESH_S = 5.0
+
+_NOTE_FAMILY = Script(
+    """
+-- KEYS metadata   ARGV family description most
+local known = redis.call('HGET', KEYS[1], ARGV[1])
+if not known and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[3]) then return 0 end
+local all, kept = known and cjson.decode(known) or {}, {}
+for _, one in ipairs(all) do
+  if cjson.encode(one) ~= cjson.encode(cjson.decode(ARGV[2])) then kept[#kept + 1] = one end
+end
+kept[#kept + 1] = cjson.decode(ARGV[2])
+while #kept > 4 do table.remove(kept, 1) end
+redis.call('HSET', KEYS[1], ARGV[1], cjson.encode(kept))
+return 1
+"""
+)
+
+_ADD_BOUNDED = Script(
+    """
+-- KEYS set   ARGV most member… -> 1, or 0 if it would hold more
+local new = 0
+for at = 2, #ARGV do new = new + 1 - redis.call('SISMEMBER', KEYS[1], ARGV[at]) end
+if redis.call('SCARD', KEYS[1]) + new > tonumber(ARGV[1]) then return 0 end
+for at = 2, #ARGV do redis.call('SADD', KEYS[1], ARGV[at]) end
+return 1
+"""
+)
+
+
+def agree(shards: Shards, constants: Mapping[str, int]) -> None:
+    """Fix these options for the whole install, or find them fixed alike; raises InstallMismatch where one is not."""
+    names = list(constants)
+    fix = [("HSETNX", "fixed", name, constants[name]) for name in names]
+    *_, stored = shards.first.ask_all([*fix, ("HMGET", "fixed", *names)])
+    for name, value in zip(names, map(int, stored), strict=True):
+        if value != constants[name]:
+            raise InstallMismatch(
+                f"{name} is {constants[name]}, but this install was made with {value}: set it back to {value}, "
+                f"or begin anew with an empty Redis at {shards.first.name}"
+            )
+
+
+class SharedNotes:
+    """What is remembered of metrics; written by ingest processes, read by those who answer. Any thread may call it."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._noted: dict[str, set[str]] = {"histograms": set(), "partial": set()}
+        """What this process knows to be there, so that it is not written again."""
+
+    def note_histograms(self, metrics: Iterable[str]) -> None:
+        """Raises Rejected when there are too many, or the server does not take it."""
+        self._add("histograms", set(metrics), "have native histograms")
+
+    def note_partial(self, metrics: Iterable[str]) -> None:
+        """Raises as `note_histograms`."""
+        self._add("partial", set(metrics), "had series that were refused")
+
+    def note_received(self, first_ms: Mapping[str, int]) -> None:
+        """What was noted first of a metric stays: series that come later say nothing of those before them."""
+        try:
+            self._server.ask_all([("HSETNX", "received", metric, t_ms) for metric, t_ms in first_ms.items()])
+        except (ServerDown, ServerFull) as error:
+            raise Rejected(str(error)) from error
+
+    def histogram_metrics(self) -> frozenset[str]:
+        return self._members("histograms")
+
+    def partial_metrics(self) -> frozenset[str]:
+        return self._members("partial")
+
+    def received_since(self) -> dict[str, int]:
+        """By metric the time of the first sample that was noted of it."""
+        flat = self._server.ask("HGETALL", "received")
+        return {metric.decode(): int(t_ms) for metric, t_ms in zip(flat[::2], flat[1::2], strict=True)}
+
+    def _add(self, key: str, metrics: set[str], what: str) -> None:
+        new = metrics - self._noted[key]
+        if not new:
+            return
+        try:
+            added = self._server.run(Call(_ADD_BOUNDED, (key,), (MOST_NOTED_METRICS, *sorted(new))))
+        except (ServerDown, ServerFull) as error:
+            raise Rejected(str(error)) from error
+        if not added:
+            raise Rejected(f"more than {MOST_NOTED_METRICS} metrics {what}")
+        self._noted[key] = self._noted[key] | new
+
+    def _members(self, key: str) -> frozenset[str]:
+        return frozenset(member.decode() for member in self._server.ask("SMEMBERS", key))
+
+
+class SharedMetadata:
+    """Descriptions of metric families that all processes share; what others note is seen within seconds."""
+
+    def __init__(self, server: Server, clock: Clock) -> None:
+        self._server, self._clock = server, clock
+        self._lock = threading.Lock()
+        self._noted: set[tuple[str, Family]] = set()
+        """What this process has written, so that it is not written again."""
+        self._known: dict[str, list[Family]] = {}
+        self._read_s: float | None = None
+
+    def note(self, family: str, type_: str, help_: str, unit: str) -> None:
+        """Where the server does not take it, it is let go: senders repeat it every minute."""
+        described = Family(type_, help_, unit)
+        if (family, described) in self._noted:
+            return
+        text = json.dumps(astuple(described))
+        with suppress(ServerDown, ServerFull):
+            self._server.run(Call(_NOTE_FAMILY, ("metadata",), (family, text, MOST_FAMILIES)))
+            if len(self._noted) < MOST_FAMILIES:
+                self._noted.add((family, described))
+
+    def all(self) -> dict[str, list[Family]]:
+        """As they were known seconds ago, or when the server last answered."""
+        with self._lock:
+            now_s = self._clock.monotonic_s()
+            if self._read_s is None or now_s - self._read_s >= _REFRESH_S:
+                self._read_s = now_s
+                with suppress(ServerDown):
+                    self._known = self._read()
+            return self._known
+
+    def _read(self) -> dict[str, list[Family]]:
+        flat = self._server.ask("HGETALL", "metadata")
+        found = zip(flat[::2], flat[1::2], strict=True)
+        known = {family.decode(): [Family(*one) for one in json.loads(text)] for family, text in found}
+        return dict(sorted(known.items()))
