@@ -72,7 +72,7 @@ class Replanner:
 
     def _open_demands(self) -> list[Demand]:
         """What is repeated, finds series here, and is not served by what is pinned."""
-        pinned = [one.aggregation for one in self._in_force.kept if one.pinned]
+        pinned = [one.aggregation for one in self._in_force.kept if one.pinned and not one.suspended]
         demands = [left for demand in self.tracker.demands() if (left := _unserved(demand, pinned)) is not None]
         self._measured.only(4 * len(demands) + 64)
         found = [demand for demand in demands if self._measured.series(demand.finest.normal.expr) != 0]
@@ -84,10 +84,10 @@ class Replanner:
         kept = {one.aggregation.id: one for one in self._in_force.kept}
         others = kept.keys() - {a.id for a in wanted}
         self._unwanted_ms = {name: self._unwanted_ms.get(name, now_ms) for name in others}
-        pinned = sum(one.pinned for one in kept.values())
+        staying = {name for name, one in kept.items() if one.stays}
         new = {a.id: a for a in (*wanted, *self._leaving(kept, now_ms))}
-        chosen = list(new.values())[: max(0, MOST - pinned)]
-        if {a.id for a in chosen} == {name for name, one in kept.items() if not one.pinned}:
+        chosen = [a for name, a in new.items() if name not in staying][: max(0, MOST - len(staying))]
+        if {a.id for a in chosen} == kept.keys() - staying:
             return True
         try:
             self._in_force.switch(chosen)
@@ -100,7 +100,7 @@ class Replanner:
         """What no plan has wanted any more, but not for long."""
         since_ms = now_ms - self._options.retire_ms
         late = [name for name, first_ms in self._unwanted_ms.items() if first_ms > since_ms]
-        return [kept[name].aggregation for name in late if not kept[name].pinned]
+        return [kept[name].aggregation for name in late if not kept[name].stays]
 
     def _tell(self, made: Plan) -> None:
         """What was decided, and was not decided so before."""

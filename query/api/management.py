@@ -167,7 +167,7 @@ def described(kept: Kept, plan: PlanInForce, usage: Usage) -> dict[str, Any]:
         "retention": duration_text(aggregation.retention_ms),
         "origin": kept.origin,
         "pinned": kept.pinned,
-        "in_service": not plan.suspended(aggregation.id),
+        "in_service": not kept.suspended,
         "panes": book.panes(),
         "groups": newest.rows if newest is not None else 0,
         "bytes": engine.store.size_bytes(aggregation.id),
