@@ -56,6 +56,11 @@ class PaneBook:
         first, seen = self._state
         return (first + len(seen) - 1) * self.width_ms if len(seen) else None
 
+    def ends(self) -> I64:
+        """The ends of all panes that have a summary, ascending."""
+        first, seen = self._state
+        return (first + np.flatnonzero(seen != NONE)) * self.width_ms
+
     def panes(self) -> int:
         """How many panes have a summary."""
         return int((self._state[1] != NONE).sum())

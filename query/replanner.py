@@ -4,8 +4,8 @@
     each interval                          all cardinalities are measured anew
 
 What a pinned aggregation serves is not planned for; what finds no series here waits for the next interval. An
-aggregation that no plan has wanted for `retire_ms` is let go of; until then it goes on beside the one that took its
-place, which has its panes by then.
+aggregation that no plan has wanted for `retire_ms` is let go of, and before if another, which answers all that it does,
+has come to hold all of its panes.
 """
 
 import logging
@@ -18,9 +18,10 @@ from precompute.clock import Clock
 from precompute.definitions import Kept
 from precompute.errors import LimitExceeded
 from precompute.in_force import MOST, PlanInForce
+from precompute.pane_book import NONE
 from precompute.planner.demand import Demand, Member
 from precompute.planner.measured import Measured
-from precompute.planner.plan import Plan, PlannerSettings, plan
+from precompute.planner.plan import Plan, PlannerSettings, answers_all, plan
 from precompute.planner.report import lines
 from precompute.stores.base import StoreError
 from query.tracker import Tracker
@@ -58,6 +59,7 @@ class Replanner:
 
     def run(self) -> None:
         """Plan if there is a reason to. Raises Stopped after `stop`."""
+        self._retire()
         changes, now_ms = self.tracker.changes, self._clock.now_ms()
         whole = now_ms - self._whole_ms >= self._options.interval_ms
         if not whole and changes == self._changes:
@@ -89,12 +91,32 @@ class Replanner:
         chosen = [a for name, a in new.items() if name not in staying][: max(0, MOST - len(staying))]
         if {a.id for a in chosen} == kept.keys() - staying:
             return True
+        return self._switch(chosen)
+
+    def _switch(self, chosen: Sequence[Aggregation]) -> bool:
         try:
             self._in_force.switch(chosen)
         except (StoreError, LimitExceeded) as error:
             logger.error("the new plan is not in force; it is tried again: %s", error)
             return False
         return True
+
+    def _retire(self) -> None:
+        """Let go of what no plan wants and another has taken over."""
+        going = [one for one in self._in_force.kept if not one.stays]
+        heirs = [one.aggregation for one in self._in_force.kept if self._goes_on(one) and not one.suspended]
+        left = [one.aggregation for one in going if self._goes_on(one) or not self._taken_over(one.aggregation, heirs)]
+        if len(left) < len(going):
+            self._switch(left)
+
+    def _goes_on(self, one: Kept) -> bool:
+        return one.aggregation.id not in self._unwanted_ms or one.stays
+
+    def _taken_over(self, old: Aggregation, heirs: Sequence[Aggregation]) -> bool:
+        """Whether one of them, in service, answers all that it does and has all of its panes."""
+        engine = self._in_force.engine
+        ends = engine.book(old).ends()
+        return any(answers_all(heir, old) and bool((engine.seen(heir, ends) != NONE).all()) for heir in heirs)
 
     def _leaving(self, kept: dict[str, Kept], now_ms: int) -> list[Aggregation]:
         """What no plan has wanted any more, but not for long."""
