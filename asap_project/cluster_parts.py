@@ -8,8 +8,6 @@ from precompute.cluster.plan import PlanFollower, SharedPlan
 from precompute.cluster.shard import ShardLimits
 from precompute.cluster.shards import Shards
 from precompute.cluster.shared import agree
-from precompute.definitions import Definition, definition_of
-from precompute.in_force import PlanInForce
 
 
 def kept_ms(config: Config) -> int:
@@ -51,8 +49,3 @@ def agree_on(config: Config, shards: Shards) -> None:
             "redis.log_urls (how many)": len(config.redis.log_urls),
         },
     )
-
-
-def in_service(plan: PlanInForce) -> tuple[Definition, ...]:
-    """What workers are to compute."""
-    return tuple(definition_of(one) for one in plan.kept if not plan.suspended(one.aggregation.id))

@@ -12,7 +12,7 @@ from django.db import close_old_connections, connection
 from prometheus_client import CollectorRegistry
 
 from asap_project.apps import AsapProjectConfig
-from asap_project.cluster_parts import agree_on, in_service, shards_of
+from asap_project.cluster_parts import agree_on, shards_of
 from asap_project.config import Config
 from asap_project.health import Condition
 from asap_project.keeping import kept_again
@@ -27,9 +27,9 @@ from precompute.cluster.packs import Packs
 from precompute.cluster.plan import SharedPlan
 from precompute.cluster.shards import Shards
 from precompute.cluster.shared import SharedMetadata, SharedNotes
-from precompute.definitions import Kept
+from precompute.definitions import Kept, definition_of
 from precompute.errors import PrecomputeError
-from precompute.in_force import PlanInForce
+from precompute.in_force import PlanInForce, in_service
 from precompute.labels import SeriesTable
 from precompute.stores.cached import CachedStore
 from precompute.stores.database import DatabaseStore
@@ -123,7 +123,7 @@ class PlanKeeper:
         """Tell the others what is kept. A server that is away is told a little later."""
         assert self.in_force is not None
         try:
-            self._revision = self._shared.publish(in_service(self.in_force))
+            self._revision = self._shared.publish([definition_of(one) for one in self.in_force.kept])
         except PrecomputeError as error:
             self._revision = -1
             logger.warning("the plan is published later: %s", error)
@@ -202,8 +202,8 @@ def _queries(
         config.query_engine.threads,
     )  # fmt: skip
     packs = Packs(CachedStore(DatabaseStore(), SUMMARY_CACHE_BYTES, known=()), clock)
-    aggregations = [one.aggregation for one in kept]
-    follower = Follower(settings, shards, packs, aggregations, _notes(config, SharedNotes(shards.first)), clock)
+    notes = _notes(config, SharedNotes(shards.first))
+    follower = Follower(settings, shards, packs, in_service(kept), notes, clock)
     keeper = PlanKeeper(SharedPlan(shards.first), lambda: kept_again(definitions.definitions(), config))
     plan = keeper.in_force = PlanInForce(follower.engine, definitions, kept, keeper.publish)
     keeper.publish()

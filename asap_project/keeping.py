@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -51,8 +52,17 @@ def kept_again(definitions: Sequence[Definition], config: Config) -> list[Kept]:
         except QueryError as error:
             logger.error("aggregation %s of the %s is not kept: %s", definition.id, definition.origin, error)
             continue
-        found.setdefault(one.aggregation.id, one)
+        _add(found, one)
     return list(found.values())
+
+
+def _add(found: dict[str, Kept], one: Kept) -> None:
+    """Of what is in the config, an earlier run knows only whether it is suspended; of what was in it, nothing."""
+    own = found.get(one.aggregation.id)
+    if own is not None:
+        found[one.aggregation.id] = replace(own, suspended=one.suspended)
+    elif one.origin != "config":
+        found[one.aggregation.id] = one
 
 
 def _aggregation(item: Item, config: Config) -> Aggregation:

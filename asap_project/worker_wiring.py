@@ -15,6 +15,7 @@ from precompute.cluster.plan import SharedPlan
 from precompute.cluster.storing import Storing
 from precompute.cluster.worker import ShardWorkers, WorkerSettings
 from precompute.engines.minibatch import EngineLimits
+from precompute.in_force import in_service
 from precompute.stores.database import DatabaseStore
 
 _UNHEALTHY_WINDOWS = 4
@@ -29,7 +30,7 @@ def streaming_worker(config: Config, name: str) -> Kicks:
     storing = Storing(shards, database, config.redis.max_summary_bytes, clock)
 
     def aggregations() -> tuple[Aggregation, ...]:
-        return tuple(one.aggregation for one in plan.kept())
+        return in_service(plan.kept())
 
     workers = ShardWorkers(shards, _settings(config, name), aggregations, database, clock, storing)
     registry = CollectorRegistry()

@@ -13,11 +13,20 @@ Origin = Literal["config", "api", "planner"]
 
 @dataclass(frozen=True)
 class Kept:
-    """An aggregation in force. A pinned one stays whatever a planner decides."""
+    """An aggregation in force. A pinned one stays whatever a planner decides.
+
+    A suspended one is not computed and serves nothing, since it was found wrong. It stays too, lest it comes back.
+    """
 
     aggregation: Aggregation
     origin: Origin
     pinned: bool
+    suspended: bool = False
+
+    @property
+    def stays(self) -> bool:
+        """Whether no planner lets go of it."""
+        return self.pinned or self.suspended
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,7 @@ class Definition:
     retention_ms: int
     origin: Origin
     pinned: bool
+    suspended: bool = False
 
     def kept(self, parse: Callable[[str], Expr]) -> Kept:
         """What it defines. Raises QueryError where that cannot be kept."""
@@ -41,7 +51,7 @@ class Definition:
             parse(self.expr), self.labels, self.without, self.accumulators, self.width_ms, self.lookback_ms,
             self.retention_ms,
         )  # fmt: skip
-        return Kept(aggregation, self.origin, self.pinned)
+        return Kept(aggregation, self.origin, self.pinned, self.suspended)
 
 
 def definition_of(kept: Kept) -> Definition:
@@ -49,7 +59,7 @@ def definition_of(kept: Kept) -> Definition:
     a = kept.aggregation
     return Definition(
         a.id, str(a.expr), a.labels, a.without, a.accumulators, a.width_ms, a.lookback_ms, a.retention_ms,
-        kept.origin, kept.pinned,
+        kept.origin, kept.pinned, kept.suspended,
     )  # fmt: skip
 
 

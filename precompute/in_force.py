@@ -10,7 +10,8 @@ before stays in force.
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from precompute.aggregations import Aggregation
 from precompute.definitions import DefinitionStore, Kept, Origin, definition_of
@@ -30,10 +31,10 @@ class PlanInForce:
     def __init__(
         self, engine: Panes, definitions: DefinitionStore, kept: Sequence[Kept], changed: Callable[[], None]
     ) -> None:
-        """kept: what the engine was built with. changed: called after a change, for a tick to fill what is new."""
+        """kept: of them the engine was built with those in service. changed: called after a change, so that a tick
+        fills what is new."""
         self.engine, self._definitions, self._changed = engine, definitions, changed
         self._kept: Mapping[str, Kept] = {one.aggregation.id: one for one in kept}
-        self._suspended: frozenset[str] = frozenset()
         self._lock = threading.Lock()
 
     @property
@@ -53,26 +54,33 @@ class PlanInForce:
         Raises StoreError and LimitExceeded, and then nothing has changed.
         """
         with self._lock:
-            pinned = {name: one for name, one in self._kept.items() if one.pinned}
+            stay = {name: one for name, one in self._kept.items() if one.stays}
             asked = {a.id: self._kept.get(a.id) or Kept(a, origin, pinned=False) for a in new}
-            self._change({**pinned, **{name: one for name, one in asked.items() if name not in pinned}})
-
-    def suspended(self, aggregation_id: str) -> bool:
-        """Whether it was taken out of service."""
-        return aggregation_id in self._suspended
+            self._change({**stay, **{name: one for name, one in asked.items() if name not in stay}})
 
     def suspend(self, aggregation_id: str) -> None:
-        """Serve nothing from it and compute it no longer, whoever asks for it, until the process starts again.
+        """Serve nothing from it and compute it no longer, until it is deleted, pinned or created anew.
 
-        Raises StoreError, and then nothing has changed.
+        Raises StoreError: it is `suspended` then if it could not be written down only, until the process starts again.
         """
         with self._lock:
-            before, self._suspended = self._suspended, self._suspended | {aggregation_id}
-            try:
-                self.engine.replace(self._in_service(self._kept))
-            except StoreError:
-                self._suspended = before
-                raise
+            if (found := self._kept.get(aggregation_id)) is None:
+                return
+            suspended = replace(found, suspended=True)
+            kept = {**self._kept, aggregation_id: suspended}
+            self.engine.replace(in_service(kept.values()))
+            self._kept = kept
+            self._definitions.save([definition_of(suspended)], [])
+        self._changed()
+
+    def adopt(self, kept: Sequence[Kept]) -> None:
+        """What another process keeps by now, which has written it down. Raises StoreError, and nothing has changed."""
+        with self._lock:
+            old, new = self._kept, {one.aggregation.id: one for one in kept}
+            if in_service(old.values()) != in_service(new.values()):
+                self.engine.replace(in_service(new.values()))
+            self._kept = new
+            self._tell(old, new)
 
     def create(self, aggregation: Aggregation, pinned: bool) -> Kept:
         """Keep this, for the API; one of the same id gets its retention.
@@ -87,9 +95,15 @@ class PlanInForce:
         return kept
 
     def pin(self, aggregation_id: str, pinned: bool) -> Kept:
-        """Pin or unpin it. Raises NotKept, KeptByConfig and StoreError."""
+        """Pin or unpin it; what is pinned is in service again, the config's too.
+
+        Raises NotKept, KeptByConfig and StoreError.
+        """
         with self._lock:
-            kept = Kept(*self._changeable(aggregation_id), pinned)
+            found = self.find(aggregation_id)
+            if not (pinned and found.suspended):
+                self._changeable(aggregation_id)
+            kept = replace(found, pinned=pinned, suspended=found.suspended and not pinned)
             self._change({**self._kept, aggregation_id: kept})
         return kept
 
@@ -99,18 +113,16 @@ class PlanInForce:
             self._changeable(aggregation_id)
             self._change({name: one for name, one in self._kept.items() if name != aggregation_id})
 
-    def _changeable(self, aggregation_id: str) -> tuple[Aggregation, Origin]:
-        found = self.find(aggregation_id)
-        if found.origin == "config":
+    def _changeable(self, aggregation_id: str) -> None:
+        if self.find(aggregation_id).origin == "config":
             raise KeptByConfig(f"aggregation {aggregation_id} is in the config; change it there")
-        return found.aggregation, found.origin
 
     def _change(self, new: Mapping[str, Kept]) -> None:
         """Put `new` in place of what is kept, here, in the engine and in the database."""
         old = self._kept
         if len(new) > max(MOST, len(old)):
             raise LimitExceeded(f"{MOST} aggregations are kept, which is the most")
-        before, after = self._in_service(old), self._in_service(new)
+        before, after = in_service(old.values()), in_service(new.values())
         if before != after:
             self.engine.replace(after)
         try:
@@ -124,11 +136,13 @@ class PlanInForce:
             self._tell(old, new)
             self._changed()
 
-    def _in_service(self, plan: Mapping[str, Kept]) -> tuple[Aggregation, ...]:
-        return tuple(one.aggregation for name, one in plan.items() if name not in self._suspended)
-
     def _tell(self, old: Mapping[str, Kept], new: Mapping[str, Kept]) -> None:
         for name in sorted(old.keys() ^ new.keys()):
             one, word = (new[name], "kept") if name in new else (old[name], "kept no longer")
             a = one.aggregation
             logger.info("aggregation %s (%s %s, %s) is %s", name, a.expr, a.grouping_text(), one.origin, word)
+
+
+def in_service(kept: Iterable[Kept]) -> tuple[Aggregation, ...]:
+    """Those that are computed and serve."""
+    return tuple(one.aggregation for one in kept if not one.suspended)

@@ -4,8 +4,8 @@
     each interval                          all cardinalities are measured anew
 
 What a pinned aggregation serves is not planned for; what finds no series here waits for the next interval. An
-aggregation that no plan has wanted for `retire_ms` is let go of; until then it goes on beside the one that took its
-place, which has its panes by then.
+aggregation that no plan has wanted for `retire_ms` is let go of, and before if another, which answers all that it does,
+has come to hold all of its panes.
 """
 
 import logging
@@ -18,9 +18,10 @@ from precompute.clock import Clock
 from precompute.definitions import Kept
 from precompute.errors import LimitExceeded
 from precompute.in_force import MOST, PlanInForce
+from precompute.pane_book import NONE
 from precompute.planner.demand import Demand, Member
 from precompute.planner.measured import Measured
-from precompute.planner.plan import Plan, PlannerSettings, plan
+from precompute.planner.plan import Plan, PlannerSettings, answers_all, plan
 from precompute.planner.report import lines
 from precompute.stores.base import StoreError
 from query.tracker import Tracker
@@ -58,6 +59,7 @@ class Replanner:
 
     def run(self) -> None:
         """Plan if there is a reason to. Raises Stopped after `stop`."""
+        self._retire()
         changes, now_ms = self.tracker.changes, self._clock.now_ms()
         whole = now_ms - self._whole_ms >= self._options.interval_ms
         if not whole and changes == self._changes:
@@ -72,7 +74,7 @@ class Replanner:
 
     def _open_demands(self) -> list[Demand]:
         """What is repeated, finds series here, and is not served by what is pinned."""
-        pinned = [one.aggregation for one in self._in_force.kept if one.pinned]
+        pinned = [one.aggregation for one in self._in_force.kept if one.pinned and not one.suspended]
         demands = [left for demand in self.tracker.demands() if (left := _unserved(demand, pinned)) is not None]
         self._measured.only(4 * len(demands) + 64)
         found = [demand for demand in demands if self._measured.series(demand.finest.normal.expr) != 0]
@@ -84,11 +86,14 @@ class Replanner:
         kept = {one.aggregation.id: one for one in self._in_force.kept}
         others = kept.keys() - {a.id for a in wanted}
         self._unwanted_ms = {name: self._unwanted_ms.get(name, now_ms) for name in others}
-        pinned = sum(one.pinned for one in kept.values())
+        staying = {name for name, one in kept.items() if one.stays}
         new = {a.id: a for a in (*wanted, *self._leaving(kept, now_ms))}
-        chosen = list(new.values())[: max(0, MOST - pinned)]
-        if {a.id for a in chosen} == {name for name, one in kept.items() if not one.pinned}:
+        chosen = [a for name, a in new.items() if name not in staying][: max(0, MOST - len(staying))]
+        if {a.id for a in chosen} == kept.keys() - staying:
             return True
+        return self._switch(chosen)
+
+    def _switch(self, chosen: Sequence[Aggregation]) -> bool:
         try:
             self._in_force.switch(chosen)
         except (StoreError, LimitExceeded) as error:
@@ -96,11 +101,28 @@ class Replanner:
             return False
         return True
 
+    def _retire(self) -> None:
+        """Let go of what no plan wants and another has taken over."""
+        going = [one for one in self._in_force.kept if not one.stays]
+        heirs = [one.aggregation for one in self._in_force.kept if self._goes_on(one) and not one.suspended]
+        left = [one.aggregation for one in going if self._goes_on(one) or not self._taken_over(one.aggregation, heirs)]
+        if len(left) < len(going):
+            self._switch(left)
+
+    def _goes_on(self, one: Kept) -> bool:
+        return one.aggregation.id not in self._unwanted_ms or one.stays
+
+    def _taken_over(self, old: Aggregation, heirs: Sequence[Aggregation]) -> bool:
+        """Whether one of them, in service, answers all that it does and has all of its panes."""
+        engine = self._in_force.engine
+        ends = engine.ends(old)
+        return any(answers_all(heir, old) and bool((engine.seen(heir, ends) != NONE).all()) for heir in heirs)
+
     def _leaving(self, kept: dict[str, Kept], now_ms: int) -> list[Aggregation]:
         """What no plan has wanted any more, but not for long."""
         since_ms = now_ms - self._options.retire_ms
         late = [name for name, first_ms in self._unwanted_ms.items() if first_ms > since_ms]
-        return [kept[name].aggregation for name in late if not kept[name].pinned]
+        return [kept[name].aggregation for name in late if not kept[name].stays]
 
     def _tell(self, made: Plan) -> None:
         """What was decided, and was not decided so before."""

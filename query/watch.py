@@ -172,7 +172,7 @@ class AccuracyWatch:
         try:
             self._in_force.suspend(name)
         except StoreError as error:
-            logger.error("it is still in service: %s", error)
+            logger.error("this is not written down, and forgotten when ASAP starts again: %s", error)
 
 
 def _parts(coverage: Coverage) -> tuple[Expr, Expr]:

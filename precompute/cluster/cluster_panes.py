@@ -57,18 +57,14 @@ class ClusterPanes:
         return np.where(stored, _STORED, self._panes.changed(aggregation, ends_ms))
 
     def newest_ms(self, aggregation: Aggregation) -> int | None:
-        ends = self._every(aggregation)
-        return int(ends.max()) if len(ends) else None
+        ends = self.ends(aggregation)
+        return int(ends[-1]) if len(ends) else None
 
-    def pane_count(self, aggregation: Aggregation) -> int:
-        return len(self._every(aggregation))
+    def ends(self, aggregation: Aggregation) -> I64:
+        now_ms = self._clock.now_ms()
+        found = self._packs.ends(aggregation.id, 0, now_ms), self._panes.ends(aggregation, 0, now_ms)
+        return np.unique(np.concatenate(found))
 
     def replace(self, aggregations: Sequence[Aggregation]) -> None:
         """The panes of new ones are known a moment later."""
         self._panes.replace(aggregations)
-
-    def _every(self, aggregation: Aggregation) -> I64:
-        """Ends of all panes that can be read."""
-        now_ms = self._clock.now_ms()
-        found = self._packs.ends(aggregation.id, 0, now_ms), self._panes.ends(aggregation, 0, now_ms)
-        return np.unique(np.concatenate(found))

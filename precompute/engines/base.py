@@ -124,8 +124,8 @@ class Panes(Protocol):
     def newest_ms(self, aggregation: Aggregation) -> int | None:
         """End of the newest pane that has a summary."""
 
-    def pane_count(self, aggregation: Aggregation) -> int:
-        """How many panes have a summary."""
+    def ends(self, aggregation: Aggregation) -> I64:
+        """Ends of the panes that have a summary, ascending."""
 
     def replace(self, aggregations: Sequence[Aggregation]) -> None:
         """Keep these from now on and no others. Raises StoreError, and then all is as it was."""

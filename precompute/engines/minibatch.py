@@ -42,7 +42,7 @@ _LARGEST_MATRIX = 1 << 31
 """Bytes of the largest matrix of a single pane's evaluation; a pane that takes more is marked failed."""
 _REMAINS_MS = 3_600_000
 """How long the final panes of an aggregation that is no longer kept stay, in case it comes back."""
-_EVER_MS = 1 << 62
+_BEGINNING_MS, _EVER_MS = -(1 << 62), 1 << 62
 
 
 Summarise = Callable[[Sequence[Aggregation], I64, int, Source, Budget], list[Summary]]
@@ -176,8 +176,8 @@ class MiniBatchEngine:
     def newest_ms(self, aggregation: Aggregation) -> int | None:
         return self.book(aggregation).newest_ms()
 
-    def pane_count(self, aggregation: Aggregation) -> int:
-        return self.book(aggregation).panes()
+    def ends(self, aggregation: Aggregation) -> I64:
+        return self.book(aggregation).ends(_BEGINNING_MS, _EVER_MS)
 
     # -- one tick
 

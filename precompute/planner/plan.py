@@ -100,7 +100,7 @@ class Plan:
         alike = defaultdict[str, list[Aggregation]](list)
         for aggregation in found.values():
             alike[aggregation.normal.text].append(aggregation)
-        return tuple(a for a in found.values() if not any(_answers_all(b, a) for b in alike[a.normal.text]))
+        return tuple(a for a in found.values() if not any(_finer(b, a) for b in alike[a.normal.text]))
 
 
 def plan(demands: Sequence[Demand], settings: PlannerSettings, cardinality: Cardinality) -> Plan:
@@ -213,13 +213,17 @@ def _bound(demands: Sequence[Demand], aggregation: Aggregation) -> str:
     return ", ".join(sorted(bounds - {"exact"})) or "exact"
 
 
-def _answers_all(finer: Aggregation, other: Aggregation) -> bool:
-    """Whether one answers all that the other does, at every step that has a pane of the other."""
-    if finer.id == other.id or other.width_ms % finer.width_ms or finer.width_ms == other.width_ms:
+def answers_all(one: Aggregation, other: Aggregation) -> bool:
+    """Whether one answers all that another does, at every step that has a pane of the other."""
+    same = (one.expr, one.lookback_ms, one.without) == (other.expr, other.lookback_ms, other.without)
+    if one.id == other.id or not same or other.width_ms % one.width_ms:
         return False
-    same = (finer.expr, finer.lookback_ms, finer.without) == (other.expr, other.lookback_ms, other.without)
-    small, large = (finer, other) if finer.without else (other, finer)
-    return same and set(small.labels) <= set(large.labels) and set(other.accumulators) <= set(finer.accumulators)
+    small, large = (one, other) if one.without else (other, one)
+    return set(small.labels) <= set(large.labels) and set(other.accumulators) <= set(one.accumulators)
+
+
+def _finer(one: Aggregation, other: Aggregation) -> bool:
+    return one.width_ms < other.width_ms and answers_all(one, other)
 
 
 # -- what is worth it

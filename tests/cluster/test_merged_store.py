@@ -149,7 +149,7 @@ def test_a_new_aggregation_is_served_once_its_panes_are_known(cluster: Cluster, 
         assert summaries_agree(cluster, follower)
         follower.engine.replace([new])
         assert follower.engine.aggregations == (new,)
-        assert follower.engine.pane_count(new) > 6 and follower.engine.newest_ms(new)
+        assert len(follower.engine.ends(new)) > 6 and follower.engine.newest_ms(new)
 
 
 def test_while_postgresql_is_away_packs_are_gaps_and_open_panes_are_served(

@@ -1,6 +1,7 @@
 """What is kept changes while all runs: at once, filled from the head, and never to a wrong answer."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from precompute.aggregations import Aggregation
 from precompute.definitions import Definition, Kept, MemoryDefinitions, definition_of
 from precompute.engines.base import Output
 from precompute.errors import ExecutionError, KeptByConfig, LimitExceeded, NotKept
-from precompute.in_force import MOST, PlanInForce
+from precompute.in_force import MOST, PlanInForce, in_service
 from precompute.sinks import DirectSink
 from precompute.stores.base import StoreError
 from query.promql.parse import parse
@@ -243,3 +244,60 @@ def test_no_story_of_changes_and_late_data_has_a_wrong_answer(tmp_path: Path, se
             if ours := at_step(answer.value, place):
                 assert ours == at_step(wanted, place), f"seed {seed}, {answer.times[place]}"
     assert of_summaries > 10
+
+
+def test_what_is_suspended_serves_nothing_after_a_restart_until_it_is_pinned(tmp_path: Path) -> None:
+    core, definitions = running(tmp_path), MemoryDefinitions()
+    plan = plan_of(core, definitions=definitions)
+    plan.switch([SUM, MAX])
+    core.tick()
+    plan.suspend(SUM.id)
+    assert asked(core) == ("head",)
+    kept = [one.kept(parse) for one in definitions.definitions()]
+    assert {one.aggregation: one.suspended for one in kept} == {SUM: True, MAX: False}
+    again = core.reopened(in_service(kept))
+    plan = plan_of(again, *kept, definitions=definitions)
+    assert again.engine.aggregations == (MAX,) and asked(again) == ("head",)
+    assert plan.pin(SUM.id, pinned=True) == Kept(SUM, "planner", pinned=True)
+    again.tick()
+    assert asked(again) == ("summary",)
+    assert not any(one.suspended for one in definitions.definitions())
+
+
+def test_no_plan_lets_go_of_what_is_suspended_but_to_delete_or_create_it_does(tmp_path: Path) -> None:
+    core = running(tmp_path)
+    plan = plan_of(core)
+    plan.switch([SUM, MAX])
+    for one in (SUM, MAX):
+        plan.suspend(one.id)
+    for wanted in ([], [SUM]):
+        plan.switch(wanted)
+        assert len(plan.kept) == 2 and not core.engine.aggregations
+    plan.delete(SUM.id)
+    plan.create(MAX, pinned=False)
+    plan.switch([SUM, MAX])
+    assert set(core.engine.aggregations) == {SUM, MAX}
+
+
+def test_of_the_config_only_a_pin_lifts_a_suspension(tmp_path: Path) -> None:
+    core = running(tmp_path, SUM)
+    plan = plan_of(core, Kept(SUM, "config", True))
+    plan.suspend(SUM.id)
+    for change in (lambda: plan.delete(SUM.id), lambda: plan.pin(SUM.id, False), lambda: plan.create(SUM, True)):
+        with pytest.raises(KeptByConfig):
+            change()
+    assert not plan.pin(SUM.id, True).suspended and core.engine.aggregations == (SUM,)
+    with pytest.raises(KeptByConfig):
+        plan.pin(SUM.id, True)
+
+
+def test_what_cannot_be_written_down_is_out_of_service_all_the_same(tmp_path: Path) -> None:
+    class Failing(MemoryDefinitions):
+        def save(self, new: Sequence[Definition], gone: Sequence[str]) -> None:
+            raise StoreError("no room")
+
+    core = running(tmp_path, SUM)
+    plan = plan_of(core, Kept(SUM, "config", True), definitions=Failing())
+    with pytest.raises(StoreError):
+        plan.suspend(SUM.id)
+    assert plan.find(SUM.id).suspended and not core.engine.aggregations

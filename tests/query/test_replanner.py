@@ -113,6 +113,35 @@ def test_of_a_family_only_the_zooms_that_pinned_aggregations_do_not_serve_are_pl
     assert [(str(a.expr), a.width_ms) for a in node.planned] == [("rate(c[1m15s])", MINUTE_MS)]
 
 
+def test_what_a_union_replaces_goes_as_soon_as_the_union_has_its_panes(tmp_path: Path) -> None:
+    node = filled(tmp_path)
+    ask(node, QUERY, 3)
+    node.replanner.run()
+    node.core.tick()
+    ask(node, "max by (job, zone) (rate(c[1m]))", 3)
+    node.replanner.run()
+    assert [a.labels for a in node.planned] == [("job", "zone"), ("job",)]
+    node.replanner.run()
+    assert len(node.planned) == 2, "the union has no panes yet"
+    node.core.tick()
+    node.replanner.run()
+    assert [a.labels for a in node.planned] == [("job", "zone")]
+    assert ask(node, QUERY) == ("summary",)
+
+
+def test_what_a_union_replaces_stays_while_it_alone_has_older_panes(tmp_path: Path) -> None:
+    node = filled(tmp_path, kept_ms=10 * MINUTE_MS, acceptance_ms=10 * MINUTE_MS, panes=20)
+    ask(node, QUERY, 3)
+    node.replanner.run()
+    for k in range(20, 140):
+        scrape(node.core, k)
+    ask(node, "max by (job, zone) (rate(c[1m]))", 3)
+    for k in range(140, 144):
+        node.replanner.run()
+        scrape(node.core, k)
+    assert sorted(a.labels for a in node.planned) == [("job",), ("job", "zone")]
+
+
 NOTHING_SAVED = ("g", "rate(c[1m])", "sum by (i) (g)", "sum(nothing)", "sum(g offset -1m + g)", "1 + 1")
 
 

@@ -83,7 +83,8 @@ def test_a_wrong_summary_is_counted_logged_and_taken_out_of_service(
     watched.watch.look_at_all()
     assert watched.value("asap_watch_outside_total") == 1
     assert "sum by (job) (rate(c[1m]))" in caplog.text and RATE.id in caplog.text
-    assert watched.node.in_force.suspended(RATE.id)
+    assert watched.node.in_force.find(RATE.id).suspended
+    assert [(one.id, one.suspended) for one in watched.node.definitions.definitions()] == [(RATE.id, True)]
     assert watched.ask("sum by (job) (rate(c[1m]))") == ("head",)
     assert watched.ask("sum by (job) (g)") == ("summary",)
     watched.node.in_force.switch([RATE])

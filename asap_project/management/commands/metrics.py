@@ -29,7 +29,6 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     from asap_project.celery_beat import SchedulerMetrics
     from asap_project.security.guard import SecurityMetrics
     from ingest.metrics import IngestMetrics
-    from asap_project.scheduler import SCHEDULER_GAUGES
     from precompute.cluster.metrics import (
         FOLLOWER_COUNTERS,
         FOLLOWER_GAUGES,
@@ -49,7 +48,7 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     )
 
     gauges: tuple[tuple[str, str, object], ...] = (
-        *QUERY_GAUGES, *GAUGES, *CACHE_GAUGES, *PLANNER_GAUGES, *FOLLOWER_GAUGES, *WORKER_GAUGES, *SCHEDULER_GAUGES,
+        *QUERY_GAUGES, *GAUGES, *CACHE_GAUGES, *PLANNER_GAUGES, *FOLLOWER_GAUGES, *WORKER_GAUGES,
     )  # fmt: skip
     counters: tuple[tuple[str, str, object], ...] = (
         *COUNTERS, *CACHE_COUNTERS, *PLANNER_COUNTERS, *FOLLOWER_COUNTERS, *STORING_COUNTERS,
