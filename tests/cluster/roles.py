@@ -169,8 +169,12 @@ class Cluster:
         return self.of(SCHEDULER)
 
     def await_ready(self, timeout_s: float = READY_S) -> None:
-        for role in self.roles:
-            poll_until(role.is_ready, timeout_s, f"{role.name} is ready", every_s=0.2)
+        """AssertionError as soon as one of them has ended instead."""
+        poll_until(lambda: not self._waiting(), timeout_s, "all roles are ready", every_s=0.2)
+
+    def _waiting(self) -> list[str]:
+        """Who is not ready; each is asked, so that one that has ended is noticed at once."""
+        return [role.name for role in self.roles if not role.is_ready()]
 
 
 @contextmanager
