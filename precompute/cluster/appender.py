@@ -17,16 +17,16 @@ from precompute.cluster.batch import TAKEN, Batch, Holes, Line, joined, replicat
 from precompute.cluster.server import Server, ServerDown, ServerFull
 from precompute.cluster.shard import appended
 from precompute.cluster.shards import Shards
+from precompute.cluster.table_use import TableUse
 from precompute.cluster.writing import LocalIds, ShardWriter
 from precompute.errors import Rejected, TableReplaced
 from precompute.intake_port import Admission
 from precompute.labels import SeriesTable
-from precompute.samples import I32, I64, Block, Bool
+from precompute.samples import Block
 
 logger = logging.getLogger(__name__)
 
 _HEARTBEAT_S = 1.0
-_FEWEST_UNUSED = 10_000
 _ENOUGH_ROWS = 256
 """A shard's rows in an entry that is worth sending, about 4 KB of them."""
 
@@ -72,9 +72,11 @@ class Appender:
         self.intern_lock = threading.Lock()
         self._send = replicated(limits.wait_replicas)
         self._closed = "starting"
-        self._sending = threading.Lock()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._queued, self._settled = threading.Condition(self._lock), threading.Condition(self._lock)
         self._queue: list[_Waiting] = []
+        self._busy = False
+        """Whether somebody sends."""
         self._silent: set[Server] = set()
         self._ended = threading.Event()
         self._beats = threading.Thread(target=self._beat, name="asap-heartbeat", daemon=True)
@@ -92,13 +94,15 @@ class Appender:
 
     def write(self, block: Block, table: SeriesTable) -> Admission:
         waiting = _Waiting(block, table)
-        with self._changed:
+        with self._lock:
             self.check_room()
             self._queue.append(waiting)
-            self._changed.notify()
-        with self._sending:
-            if waiting.outcome is None:
-                self._send_all()
+            self._queued.notify()
+            self._settled.wait_for(lambda: waiting.outcome is not None or not self._busy)
+            leads = waiting.outcome is None
+            self._busy = self._busy or leads
+        if leads:
+            self._send_for_all()
         assert waiting.outcome is not None
         if isinstance(waiting.outcome, Admission):
             return waiting.outcome
@@ -120,15 +124,15 @@ class Appender:
 
     def open(self) -> None:
         """Take writes from now on."""
-        with self._changed:
+        with self._lock:
             self._closed = self._closed if self._closed == "shutting down" else ""
 
     def stop(self) -> None:
         """Refuse writes from now on; returns when those that are inside have ended."""
-        with self._changed:
+        with self._lock:
             self._closed = "shutting down"
-        with self._sending:
-            self._send_all()
+            self._queued.notify()
+            self._settled.wait_for(lambda: not self._busy and not self._queue)
 
     def close(self) -> None:
         """After `stop`: nobody listens any more."""
@@ -161,14 +165,23 @@ class Appender:
 
     # -- sending
 
-    def _send_all(self) -> None:
-        """Whatever waits; under the lock of sending."""
-        with self._changed:
-            self._changed.wait_for(self._is_enough, self._limits.linger_ms / 1000)
-            waiting, self._queue = self._queue, []
+    def _send_for_all(self) -> None:
+        """Whatever waits; by whoever made us busy."""
+        try:
+            with self._lock:
+                self._queued.wait_for(self._is_enough, self._limits.linger_ms / 1000)
+                waiting, self._queue = self._queue, []
+            self._send_queue(waiting)
+        finally:
+            with self._lock:
+                self._busy = False
+                self._settled.notify_all()
+
+    def _send_queue(self, waiting: list[_Waiting]) -> None:
         ours = [one for one in waiting if one.table is self._table]
         for one in waiting:
-            one.outcome = TableReplaced("the series table was replaced") if one.table is not self._table else None
+            if one.table is not self._table:
+                one.outcome = TableReplaced("the series table was replaced")
         if not ours:
             return
         try:
@@ -238,47 +251,3 @@ class Appender:
             old = self._table
             self._begin(SeriesTable(old.hash_seed, old.shards))
         logger.info("%d series are looked up again, since many of them are not sent any more", len(old))
-
-
-class TableUse:
-    """Which series and metrics of a table were sent: the series lately, the metrics ever."""
-
-    def __init__(self, table: SeriesTable, max_bytes: int, every_s: float, now_s: float) -> None:
-        self._table, self._max_bytes, self._every_s = table, max_bytes, every_s
-        self._judged_s = now_s
-        self._used = np.zeros(1024, np.bool_)
-        self._metrics = np.zeros(1024, np.bool_)
-
-    def note(self, sids: I32) -> None:
-        """These series were sent."""
-        self._used = _at_least(self._used, len(self._table))
-        self._used[sids] = True
-
-    def is_outgrown(self, now_s: float) -> bool:
-        """Whether half of the series, and enough of them, were not sent for a while, or their labels are too many."""
-        if self._table.size_bytes() >= self._max_bytes:
-            return True
-        if now_s - self._judged_s < self._every_s:
-            return False
-        series = len(self._table)
-        unused = series - int(self._used[:series].sum())
-        self._judged_s = now_s
-        self._used[:] = False
-        return unused >= _FEWEST_UNUSED and 2 * unused >= series
-
-    def new_metrics(self, metrics: I32, symbols: int) -> Bool:
-        """Which of these, as symbols, were not noted; bool[n]."""
-        self._metrics = _at_least(self._metrics, symbols)
-        return ~self._metrics[metrics]
-
-    def note_metrics(self, metrics: I32 | I64) -> None:
-        self._metrics[metrics] = True
-
-
-def _at_least(flags: Bool, size: int) -> Bool:
-    """The flags with room for `size`."""
-    if len(flags) >= size:
-        return flags
-    grown = np.zeros(2 * size, np.bool_)
-    grown[: len(flags)] = flags
-    return grown

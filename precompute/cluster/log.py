@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 _READ_BYTES = 8 << 20
 _FIRST_COUNT, MOST_AT_ONCE = 16, 128
+"""Entries of one read: large ones may follow small ones."""
 MOST_TRIES = 5
 """New beginnings in a row; more than two mean that something is wrong."""
 
@@ -141,7 +142,7 @@ class _Reading:
             for number, fields in found:
                 self.position = number
                 yield self._entry(number, fields)
-            self._count = min(_count_for(found), self._log.most_entries)
+            self._count = min(_count_for(found), self._log.most_entries, MOST_AT_ONCE)
 
     def _entry(self, number: int, fields: Mapping[bytes, bytes]) -> Entry:
         if b"h" in fields:

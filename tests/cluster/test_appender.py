@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from precompute.clock import ManualClock
-from precompute.cluster import appender as appending
+from precompute.cluster import table_use
 from precompute.cluster.appender import Appender, AppenderLimits
 from precompute.cluster.log import RedisSampleLog
 from precompute.cluster.server import Server, ServerDown
@@ -214,7 +214,7 @@ def test_a_heartbeat_moves_every_shard_that_has_room(shards: Shards, clock: Manu
 def test_a_table_of_series_that_are_not_sent_any_more_is_replaced(
     shards: Shards, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(appending, "_FEWEST_UNUSED", 100)
+    monkeypatch.setattr(table_use, "_FEWEST_UNUSED", 100)
     to = opened(shards, clock)
     first = to.table
     write(to, some(200))
