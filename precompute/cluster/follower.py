@@ -32,7 +32,7 @@ from precompute.selection import Index
 
 logger = logging.getLogger(__name__)
 
-_AGAIN_S, _HOUSE_S, _TRIM_S, _PACKS_S = 0.5, 0.5, 15.0, 10.0
+_AGAIN_S, _HOUSE_S, _NOTES_S, _TRIM_S, _PACKS_S = 0.5, 0.5, 2.0, 15.0, 10.0
 _SLACK_MS = 2000
 """Heartbeats come each second and are looked at each half second."""
 _UNHEALTHY_S = 30.0
@@ -67,9 +67,9 @@ class Follower:
         self, settings: FollowerSettings, shards: Shards, packs: Packs, aggregations: Sequence[Aggregation],
         notes: Callable[[], Notes], clock: Clock,
     ) -> None:  # fmt: skip
-        """notes: what all roles know of metrics; may raise ServerDown. It is asked each half second."""
+        """notes: what all roles know of metrics; may raise ServerDown. They are asked each 2 s."""
         self.settings, self.clock, self.packs = settings, clock, packs
-        self.started_ms = clock.now_ms()
+        self.started_ms, self.read_anew = clock.now_ms(), 0
         table, changes = SeriesTable(settings.hash_seed, len(shards)), count(1)
         self._head = HeadCopy(
             table, settings.head_max_bytes, settings.window_ms, settings.head_retention_ms, len(shards), clock
@@ -82,7 +82,8 @@ class Follower:
         self.engine = ClusterPanes(
             panes, packs, self.store, self._head.touched, self._lateness_ms, lambda: self._progress.alive_ms, clock
         )
-        self._panes, self._notes, self._noted = panes, notes, Notes()
+        self._panes, self._notes = panes, notes
+        self._noted: Notes | None = None
         self._contacts = [
             Contact(server, [c for c in self.copies if c.shard.server is server], self._head, panes, clock)
             for server in shards.servers
@@ -163,11 +164,12 @@ class Follower:
                 self._stopped.wait(_AGAIN_S)
 
     def _see_if_whole(self) -> None:
-        """Be ready once every log was read to the end that it had, and every shard's panes are known."""
+        """Be ready once every log was read to the end that it had, and panes and metrics are known."""
         if self._ready.is_set():
             return
         with self._head.lock:
-            if all(copy.state is not None and copy.names() == self._panes.kept.keys() for copy in self.copies):
+            known = all(copy.state is not None and copy.names() == self._panes.kept.keys() for copy in self.copies)
+            if known and self._noted is not None:
                 self._head.complete()
                 self._assemble()
                 self._ready.set()
@@ -176,6 +178,7 @@ class Follower:
     def _begin_anew(self) -> None:
         with self._head.lock:
             self._ready.clear()
+            self.read_anew += 1
             self._head.clear()
             for copy in self.copies:
                 copy.begin_anew()
@@ -184,21 +187,34 @@ class Follower:
     # -- keeping house
 
     def _keep_house(self) -> None:
-        trimmed_s = packs_s = -1e9
-        while not self._stopped.wait(_HOUSE_S):
-            now_s = self.clock.monotonic_s()
-            try:
-                self._noted = self._notes()
-            except PrecomputeError as error:
-                logger.warning("what is known of metrics cannot be read: %s", error)
-            self._assemble()
-            if now_s - packs_s >= _PACKS_S or any(contact.stored for contact in self._contacts):
-                packs_s = now_s
-                self._refresh_packs()
-            if now_s - trimmed_s >= _TRIM_S:
-                trimmed_s = now_s
-                self._head.trim()
+        jobs = (
+            (_HOUSE_S, self._assemble), (_NOTES_S, self._read_notes), (_HOUSE_S, self._see_to_stored),
+            (_PACKS_S, self._refresh_packs), (_TRIM_S, self._head.trim),
+        )  # fmt: skip
+        done_s = [-1e9] * len(jobs)
+        while not self._stopped.is_set():
+            for place, (every_s, job) in enumerate(jobs):
+                if self.clock.monotonic_s() - done_s[place] >= every_s:
+                    done_s[place] = self.clock.monotonic_s()
+                    self._try(job)
+            self._stopped.wait(_HOUSE_S)
         self.packs.release()
+
+    def _try(self, job: Callable[[], None]) -> None:
+        try:
+            job()
+        except Exception:  # whatever it is, the next time comes soon
+            logger.exception("keeping house failed; it is tried again")
+
+    def _see_to_stored(self) -> None:
+        if any(contact.stored for contact in self._contacts):
+            self._refresh_packs()
+
+    def _read_notes(self) -> None:
+        try:
+            self._noted = self._notes()
+        except PrecomputeError as error:
+            logger.warning("what is known of metrics cannot be read: %s", error)
 
     def _refresh_packs(self) -> None:
         """Look for what was stored; only then it is read from there."""
@@ -216,7 +232,7 @@ class Follower:
         whole = len(known) == len(states)
         limits = [(state.floor_ms, state.final_ms, state.alive_ms) for state in known] if whole else [(0, 0, 0)]
         floor_ms, final_ms, alive_ms = (min(column) for column in zip(*limits, strict=True))
-        base_ms, noted = max(copy.base_ms for copy in self.copies), self._noted
+        base_ms, noted = max(copy.base_ms for copy in self.copies), self._noted or Notes()
         progress = Progress(
             floor_ms, final_ms, base_ms, alive_ms, (),
             noted.histogram_metrics, noted.partial_metrics, noted.received_since,

@@ -19,7 +19,6 @@ from precompute.cluster.shard import Shard
 from precompute.cluster.shards import Shards
 from precompute.errors import BlobError
 from precompute.evaluate.limits import Budget, Limits
-from precompute.pane_book import NONE
 from precompute.partials import merged
 from precompute.samples import I64
 from precompute.stores.blob import from_bytes
@@ -52,11 +51,10 @@ class MergedStore:
         stored = self._packs.get(aggregation_id, after_ms, until_ms)
         if aggregation is None:
             return stored
-        wanted = self._panes.ends(aggregation, after_ms, until_ms)
-        wanted = wanted[~np.isin(wanted, stored.ends_ms)]
-        pieces = self._open(aggregation, wanted)
-        lost = wanted[~np.isin(wanted, [int(piece.ends_ms[0]) for piece in pieces])]
-        if len(lost) and self._packs.refresh(_NOT_AGAIN_S):  # perhaps they were stored meanwhile
+        ends, changed = self._panes.whole(aggregation, after_ms, until_ms)  # first: what is read is as new
+        wanted = ~np.isin(ends, stored.ends_ms)
+        pieces = self._open(aggregation, ends[wanted], changed[wanted])
+        if len(pieces) < wanted.sum() and self._packs.refresh(_NOT_AGAIN_S):  # perhaps they were stored meanwhile
             stored = self._packs.get(aggregation_id, after_ms, until_ms)
             pieces = [piece for piece in pieces if piece.ends_ms[0] not in stored.ends_ms]
         parts = [part for part in (stored, *pieces) if part.panes]
@@ -74,11 +72,10 @@ class MergedStore:
         """Bytes of merged panes held now."""
         return self._cache.size_bytes
 
-    def _open(self, aggregation: Aggregation, ends_ms: I64) -> list[Summary]:
+    def _open(self, aggregation: Aggregation, ends_ms: I64, changed: I64) -> list[Summary]:
         """The panes, as far as they are to be had, each alone."""
-        changed = self._panes.changed(aggregation, ends_ms)  # first: what is read now is as new, or newer
         names = [(aggregation.id, end, number) for end, number in zip(ends_ms.tolist(), changed.tolist(), strict=True)]
-        found = {name: self._cache.get(name) for name in names if name[2] != NONE}
+        found = {name: self._cache.get(name) for name in names}
         missing = [name for name, piece in found.items() if piece is None]
         for at in range(0, len(missing) if self._panes.in_touch() else 0, _PANES_AT_ONCE):
             found |= self._fetched(aggregation, missing[at : at + _PANES_AT_ONCE])

@@ -70,6 +70,8 @@ FOLLOWER_GAUGES: tuple[tuple[str, str, Callable[[Follower], float]], ...] = (
     ("asap_merged_cache_bytes", "Memory that merged open panes take.", lambda f: f.store.cache_bytes()),
 )
 FOLLOWER_COUNTERS: tuple[tuple[str, str, Callable[[Follower], float]], ...] = (
+    ("asap_follower_read_anew", "Times that all logs were read anew, because one had lost entries.",
+     lambda f: f.read_anew),
     ("asap_merged_failures", "Times that open panes could not be read; other tiers answered.",
      lambda f: f.store.failures),
     ("asap_packs_failures", "Times that stored panes could not be read; other tiers answered.",

@@ -31,10 +31,11 @@ class OpenPanes:
         numbers = [copy.changed(aggregation, ends_ms) for copy in self._copies]
         return np.where(np.min(numbers, axis=0) == NONE, NONE, np.max(numbers, axis=0))
 
-    def ends(self, aggregation: Aggregation, after_ms: int, until_ms: int) -> I64:
-        """Ends of the panes that all shards have, ascending."""
+    def whole(self, aggregation: Aggregation, after_ms: int, until_ms: int) -> tuple[I64, I64]:
+        """Ends of the panes that all shards have, ascending, and the numbers of their last changes; int64[p] each."""
         ends = self._copies[0].ends(aggregation, after_ms, until_ms)
-        return np.asarray(ends[self.changed(aggregation, ends) != NONE])
+        changed = self.changed(aggregation, ends)
+        return ends[changed != NONE], changed[changed != NONE]
 
     def dirty(self, aggregation: Aggregation, ends_ms: I64) -> Bool:
         """Panes that some shard does not have, or whose partial lacks a sample; bool[p]."""

@@ -1,16 +1,20 @@
 """A query engine of a cluster follows the logs: it answers as one process does, whatever happens to the servers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
 import pytest
 
+from precompute.cluster.metrics import FollowerCollector
 from precompute.cluster.shard import ShardState, stream_id
 from precompute.cluster.shard_copy import ShardCopy
+from precompute.compaction import compact
 from precompute.errors import ExecutionError
 from precompute.evaluate.values import Vector
 from precompute.labels import Labels
+from precompute.metrics import QueryNodeCollector
 from query.answers import Answer
 from tests.cluster.following import FOLLOW_S, Cluster, instant, queries
 from tests.precompute.made_node import WIDTH_MS, series
@@ -198,3 +202,61 @@ def test_how_far_behind_a_shard_is_does_not_depend_on_our_clock(cluster: Cluster
     copy.polled(state, (), 101_000, now_s=7.0)
     assert (copy.behind_ms(7.0), copy.behind_ms(46.0)) == (1000, 40_000)
     assert copy.behind_text(46.0) == "shard 7 is 40 s behind"
+
+
+def test_notices_that_were_missed_are_made_good_by_reading_the_panes_again(
+    cluster: Cluster, using: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_minutes(cluster, seed=16)
+    kept, shard = cluster.kept[0], cluster.shards.all[4]
+    with cluster.follower(using) as follower, monkeypatch.context() as deaf:
+        deaf.setattr(ShardCopy, "hear", lambda self, told: None)
+        cluster.pass_time(MINUTE_MS)
+        cluster.tick()
+        end = np.array([cluster.clock.now_ms() - 2 * WIDTH_MS], np.int64)
+        for one in cluster.shards.all:
+            shard.server.ask("XTRIM", one.told_key, "MAXLEN", 0)
+            one.forget("another", "dropped", end)
+        poll_until(lambda: not follower.engine.dirty(kept, end).any(), FOLLOW_S, "the panes are known")
+
+
+def test_a_shard_that_nobody_listens_for_leaves_a_hole_until_it_is_heard_of(cluster: Cluster, using: str) -> None:
+    some_minutes(cluster, seed=17)
+    with cluster.follower(using) as follower:
+        copy = follower.copies[7]
+        assert not follower.progress().holes and copy.state is not None
+        alive_ms = copy.state.alive_ms
+        copy.state = replace(copy.state, alive_ms=alive_ms - 600_000)
+        follower._assemble()
+        (hole,) = follower.progress().holes
+        assert hole.after_ms == alive_ms - 600_000 and hole.until_ms > cluster.clock.now_ms()
+        assert follower.engine.sealed_ms() < alive_ms - 600_000
+        cluster.pass_time(1000)
+        cluster.caught_up(follower)
+        assert not follower.progress().holes
+
+
+def test_a_head_that_let_go_of_series_reads_on_into_its_new_table(cluster: Cluster, using: str) -> None:
+    some_minutes(cluster, seed=18)
+    with cluster.follower(using) as follower:
+        old = follower.head.table
+        follower._head._let_go(cluster.clock.now_ms() - MINUTE_MS)
+        compact(follower._head)
+        assert follower.head.table is not old
+        scrape(cluster, np.random.default_rng(2))
+        now_ms = cluster.clock.now_ms()
+        cluster.write([(series("m", g="a", i="late"), now_ms, 77.0), (series("m", g="a", i="new"), now_ms, 78.0)])
+        cluster.caught_up(follower)
+        for text in ("rate(c_total[30s])", 'sum_over_time(m{i=~"late|new"}[30s])'):
+            answer = bits(instant(queries(follower), text, now_ms))
+            assert answer == bits(cluster.core.instant(text, now_ms)) != {}
+
+
+def test_its_metrics_are_those_of_a_node_and_how_far_behind_it_is(cluster: Cluster, using: str) -> None:
+    some_minutes(cluster, seed=19, minutes=1)
+    with cluster.follower(using) as follower:
+        collected = [*QueryNodeCollector(follower).collect(), *FollowerCollector(follower).collect()]
+        shown = {metric.name: metric.samples[0].value for metric in collected}
+        assert shown["asap_head_samples"] == cluster.core.head.samples()
+        assert shown["asap_newest_pane_seconds"] >= cluster.start_ms / 1000
+        assert shown["asap_follower_behind_seconds"] < 10 and not shown["asap_follower_read_anew"]

@@ -93,11 +93,11 @@ def test_panes_that_were_stored_are_read_from_the_database(cluster: Cluster, usi
 def test_a_partial_that_vanishes_while_it_is_read_is_looked_for_in_the_database(
     cluster: Cluster, using: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Follower, "_see_to_stored", lambda self: None)
     some_minutes(cluster, seed=25)
     with cluster.follower(using) as follower:
-        monkeypatch.setattr(follower, "_refresh_packs", lambda: None)
         put_away(cluster, 0, DatabaseStore(using), some_ends(cluster, 2, 6))
-        assert summaries_agree(cluster, follower)
+        poll_until(lambda: summaries_agree(cluster, follower), 5.0, "the pack is found")
 
 
 def test_a_partial_that_vanishes_for_good_is_a_gap_that_the_head_fills(cluster: Cluster, using: str) -> None:
