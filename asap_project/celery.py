@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import setup_logging
+from celery.signals import beat_init, setup_logging
 from django.conf import settings
 
 from asap_project.celery_roles import refuse_single_node
@@ -31,6 +31,14 @@ class App(Celery):
 @setup_logging.connect
 def _leave_logging_alone(**_: Any) -> None:
     """Django has set it up by LOGGING; Celery leaves it to whoever listens to this signal."""
+
+
+@beat_init.connect
+def _serve_health(**_: Any) -> None:
+    """The scheduler's, however it was started."""
+    from asap_project.scheduler_health import serve_scheduler_health
+
+    serve_scheduler_health(settings.ASAP.config)
 
 
 app = App("asap_project")

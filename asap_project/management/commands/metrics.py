@@ -26,6 +26,7 @@ class Command(BaseCommand):
 
 def rows() -> Iterator[tuple[str, str, str, str]]:
     """(name, type, labels, meaning) of every metric, from where each is declared."""
+    from asap_project.scheduler_health import SCHEDULER_COUNTERS, SCHEDULER_GAUGES
     from asap_project.security.guard import SecurityMetrics
     from ingest.metrics import IngestMetrics
     from precompute.cluster.metrics import SHARD_GAUGES, STORING_COUNTERS, WORKER_COUNTERS, WORKER_GAUGES
@@ -39,9 +40,11 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
         WatchMetrics,
     )
 
-    gauges: tuple[tuple[str, str, object], ...] = (*GAUGES, *CACHE_GAUGES, *PLANNER_GAUGES, *WORKER_GAUGES)
+    gauges: tuple[tuple[str, str, object], ...] = (
+        *GAUGES, *CACHE_GAUGES, *PLANNER_GAUGES, *WORKER_GAUGES, *SCHEDULER_GAUGES,
+    )  # fmt: skip
     counters: tuple[tuple[str, str, object], ...] = (
-        *COUNTERS, *CACHE_COUNTERS, *PLANNER_COUNTERS, *STORING_COUNTERS,
+        *COUNTERS, *CACHE_COUNTERS, *PLANNER_COUNTERS, *STORING_COUNTERS, *SCHEDULER_COUNTERS,
     )  # fmt: skip
     yield from ((name, "gauge", "", meaning) for name, meaning, _ in gauges)
     yield from ((f"{name}_total", "counter", "", meaning) for name, meaning, _ in counters)
