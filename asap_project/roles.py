@@ -7,6 +7,7 @@ from django.apps import apps
 from django.utils.module_loading import import_string
 
 from asap_project.apps import AsapProjectConfig
+from asap_project.celery_roles import run_scheduler, run_worker
 from asap_project.config import Config
 from asap_project.security.permissions import is_write
 from asap_project.worker import Running
@@ -16,11 +17,8 @@ INGEST, QUERY_ENGINE, SCHEDULER, STREAMING_WORKER = "ingest", "query-engine", "s
 HTTP_ROLES = frozenset({INGEST, QUERY_ENGINE})
 """Those with an HTTP API; they may share a process."""
 
-RUN = {
-    STREAMING_WORKER: "asap_project.celery_roles.run_worker",
-    SCHEDULER: "asap_project.celery_roles.run_scheduler",
-}
-"""What the others run until they are told to stop; imported in the role's process alone."""
+RUN = {STREAMING_WORKER: run_worker, SCHEDULER: run_scheduler}
+"""What the others run until they are told to stop; gives the exit code."""
 
 ROLES = (INGEST, QUERY_ENGINE, SCHEDULER, STREAMING_WORKER)
 
@@ -55,5 +53,6 @@ def start_http(config: Config, roles: Collection[str]) -> Running:
 
 
 def run_background(config: Config, role: str) -> None:
-    """Run a role without an HTTP API until SIGTERM."""
-    import_string(RUN[role])(config)
+    """Run a role without an HTTP API until SIGTERM. Raises SystemExit when it did not end well."""
+    if code := RUN[role](config):
+        raise SystemExit(code)

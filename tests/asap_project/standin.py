@@ -51,18 +51,20 @@ def start_http(config: Any, roles: frozenset[str]) -> Running:
     return start(config)
 
 
-def run_worker(config: Any) -> None:
+def run_worker(config: Any) -> int:
     """`refuse-worker` cannot start with the config, `deaf-worker` does not end when it is asked to."""
     if BEHAVIOUR == "refuse-worker":
-        raise SystemExit(2)
-    wait_for_the_end("worker", config, deaf=BEHAVIOUR == "deaf-worker")
+        return 2
+    return wait_for_the_end("worker", config, deaf=BEHAVIOUR == "deaf-worker")
 
 
-def run_scheduler(config: Any) -> None:
-    wait_for_the_end("scheduler", config)
+def run_scheduler(config: Any) -> int:
+    return wait_for_the_end("scheduler", config)
 
 
-def wait_for_the_end(role: str, config: Any, deaf: bool = False) -> None:
+def wait_for_the_end(role: str, config: Any, deaf: bool = False) -> int:
+    from django.conf import settings
+
     from asap_project.health import Condition, serve_health
 
     told = threading.Event()
@@ -72,6 +74,7 @@ def wait_for_the_end(role: str, config: Any, deaf: bool = False) -> None:
     print(f"standin: {role} {config.cluster.worker_name} ended", flush=True)
     if health is not None:
         health.stop()
+    return int(settings.ASAP.config is not config)
 
 
 def ready(request: HttpRequest) -> HttpResponse:
@@ -103,16 +106,15 @@ urlpatterns = [
 
 def main() -> None:
     """`runasap` with the stand-in's wiring and urls."""
-    from asap_project import cli
+    from asap_project import celery_roles, cli
 
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.asap_project.standin_settings"
     wiring = types.ModuleType("asap_project.wiring")
     wiring.start = start  # type: ignore[attr-defined]
     cluster = types.ModuleType("asap_project.cluster_wiring")
     cluster.start_http = start_http  # type: ignore[attr-defined]
-    background = types.ModuleType("asap_project.celery_roles")
-    background.run_worker, background.run_scheduler = run_worker, run_scheduler  # type: ignore[attr-defined]
-    sys.modules.update({"asap_project.cluster_wiring": cluster, "asap_project.celery_roles": background})
+    sys.modules["asap_project.cluster_wiring"] = cluster
+    celery_roles.run_worker, celery_roles.run_scheduler = run_worker, run_scheduler
     urls = types.ModuleType("asap_project.urls")
     urls.urlpatterns = urlpatterns  # type: ignore[attr-defined]
     sys.modules.update({"asap_project.wiring": wiring, "asap_project.urls": urls})

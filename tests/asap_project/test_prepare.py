@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 
 from asap_project.prepare import MIGRATING
-from tests.precompute.stores.databases import postgresql
 from tests.running import ROOT, poll_until
+from tests.servers import postgresql_server
 
 PREPARE = """
 import django, sys
@@ -21,8 +21,8 @@ prepare(Path(sys.argv[1]))
 
 
 def test_roles_that_start_at_the_same_time_make_the_tables_once(tmp_path: Path) -> None:
-    with postgresql() as entry:
-        url = f"postgresql://{entry['USER']}@{entry['HOST']}:{entry['PORT']}/{entry['NAME']}"
+    with postgresql_server() as server:
+        url = server.url()
         env = {
             **os.environ, "PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "asap_project.settings",
             "ASAP_DATABASE_URL": url,

@@ -14,8 +14,8 @@ import pytest
 
 from asap_project.roles import roles_of, server_of
 from asap_project.side_by_side import Pauses
-from tests.precompute.stores.databases import postgresql
 from tests.running import ROOT, Program, free_port, http, poll_until, port_is_free, program
+from tests.servers import postgresql_server
 
 STOPS_WITHIN_S = 10
 WORKERS = 2
@@ -23,8 +23,8 @@ WORKERS = 2
 
 @pytest.fixture(scope="module")
 def database_url() -> Iterator[str]:
-    with postgresql() as entry:
-        yield f"postgresql://{entry['USER']}@{entry['HOST']}:{entry['PORT']}/{entry['NAME']}"
+    with postgresql_server() as server:
+        yield server.url()
 
 
 def free_ports(count: int) -> int:

@@ -2,10 +2,13 @@
 
 import sys
 from argparse import ArgumentParser
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
-from asap_project.config import Config
+from django.conf import settings
+
+from asap_project.config import Config, Loaded
 from asap_project.config.derived import data_dir
 from asap_project.management.command import ConfigCommand
 from asap_project.prepare import prepare
@@ -29,7 +32,7 @@ class Command(ConfigCommand):
     def handle(self, *args: Any, **given: Any) -> None:
         config, component = self.loaded.config, given["component"]
         if config.mode == "cluster":
-            _run_roles(config, _asked(component)) if component else _run_all(config)
+            _run_roles(config, _asked(component)) if component else _run_all(self.loaded)
         elif component:
             _refuse(
                 f"--component {component}: roles belong to a cluster; set mode: cluster, "
@@ -61,18 +64,25 @@ def _serve(config: Config, roles: frozenset[str]) -> None:
     serve(listener, config.security.tls, roles)
 
 
-def _run_all(config: Config) -> NoReturn:
+def _run_all(loaded: Loaded) -> NoReturn:
     """Ingest and queries in one process, so many workers, and a scheduler."""
+    config = loaded.config
     listener = listen(config)
     prepare(data_dir(config))
     http = Role("ingest and query-engine", partial(serve, listener, config.security.tls, HTTP_ROLES), stops_first=True)
     workers = config.cluster.streaming_workers.replicas
     names = [(f"{STREAMING_WORKER} {at}", STREAMING_WORKER) for at in range(1, workers + 1)]
     others = [
-        Role(name, partial(run_background, _neighbour(config, at), role))
+        Role(name, partial(_run_neighbour, loaded, at, role))
         for at, (name, role) in enumerate([*names, (SCHEDULER, SCHEDULER)])
     ]
     raise SystemExit(keep([http, *others], SystemClock()))
+
+
+def _run_neighbour(loaded: Loaded, at: int, role: str) -> None:
+    """In a process of its own, whose config is this one: Celery's classes find it in the settings."""
+    settings.ASAP = replace(loaded, config=_neighbour(loaded.config, at))
+    run_background(settings.ASAP.config, role)
 
 
 def _neighbour(config: Config, at: int) -> Config:
