@@ -113,7 +113,7 @@ def _built(config: Config, name: str) -> Kicks:
 
 def _knock(name: str) -> bool:
     try:
-        tasks.knock.apply_async(queue=tasks.queue_of(name))
+        tasks.knock.apply_async(queue=tasks.queue_of(name), retry=False)
     except (KombuError, OSError):
         return False
     return True

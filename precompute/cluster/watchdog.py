@@ -1,10 +1,12 @@
 """Looks after a worker that nobody kicks.
 
     no kick for 2 periods     it ticks what it holds: scheduler or broker may be away
-    no message for 2 periods  it sends itself one each period; one that the broker took and that does not come back
-    6 periods                 while nothing runs means that the consumer is connected and consumes nothing: the process
-                              ends, and its supervisor starts it anew. While the broker takes none, all is well here
-    a tick of 40 periods      is stuck: the process ends
+    no message for 2 periods  it sends itself one each period. Four that the broker took and that did not come back,
+                              while nothing runs: the consumer is connected and consumes nothing, and the process ends;
+                              its supervisor starts it anew. While the broker takes none, all is well here
+    a tick of 40 periods      is stuck, if they are ten minutes: the process ends
+
+Messages are counted, not timed: a process that was stopped for an hour is not deaf.
 """
 
 import logging
@@ -16,7 +18,11 @@ from precompute.cluster.server import ServerDown
 
 logger = logging.getLogger(__name__)
 
-UNKICKED_PERIODS, DEAF_PERIODS, STUCK_PERIODS = 2, 6, 40
+UNKICKED_PERIODS, STUCK_PERIODS, UNANSWERED = 2, 40, 4
+_STUCK_S = 600.0
+"""With short windows, a log that is read from its beginning may take more than forty of them."""
+_KNOCK_S = 2.0
+"""The shortest time in which a message must come back."""
 _EVERY_S = 1.0
 
 
@@ -30,7 +36,7 @@ class Watchdog:
         self._stopped = threading.Event()
         self._down = False
         self._knocked_s: float | None = None
-        self._first_taken_s: float | None = None
+        self._unanswered = 0
         self._threads = [
             threading.Thread(target=self._each_second, args=(act,), name=name, daemon=True)
             for act, name in ((self.beat, "asap-beat"), (self.look, "asap-watchdog"))
@@ -56,7 +62,7 @@ class Watchdog:
 
     def look(self) -> None:
         """Act on what is the matter, if anything is."""
-        if self._kicks.longest_tick_s() > STUCK_PERIODS * self._period_s:
+        if self._kicks.longest_tick_s() > max(_STUCK_S, STUCK_PERIODS * self._period_s):
             self._end(f"a tick has been running for {self._kicks.longest_tick_s():.0f} s")
         elif self._kicks.unkicked_s() > UNKICKED_PERIODS * self._period_s:
             self._kicks.tick_held()
@@ -65,19 +71,12 @@ class Watchdog:
     def _listen(self) -> None:
         now_s = self._kicks.clock.monotonic_s()
         if self._kicks.longest_tick_s() or self._kicks.silent_s() <= UNKICKED_PERIODS * self._period_s:
-            self._knocked_s = self._first_taken_s = None
-            return
-        if self._first_taken_s is not None and now_s - self._first_taken_s > self._deaf_s():
-            self._end(f"messages for this worker are taken, but none has come for {self._kicks.silent_s():.0f} s")
-        if self._knocked_s is None or now_s - self._knocked_s >= self._period_s:
+            self._unanswered, self._knocked_s = 0, None
+        elif self._knocked_s is None or now_s - self._knocked_s >= max(_KNOCK_S, self._period_s):
+            if self._unanswered >= UNANSWERED:
+                self._end(f"{UNANSWERED} messages for this worker were taken, and none has come")
             self._knocked_s = now_s
-            if not self._knock():
-                self._first_taken_s = None
-            elif self._first_taken_s is None:
-                self._first_taken_s = now_s
-
-    def _deaf_s(self) -> float:
-        return (DEAF_PERIODS - UNKICKED_PERIODS) * self._period_s
+            self._unanswered = self._unanswered + 1 if self._knock() else 0
 
     def _each_second(self, act: Callable[[], None]) -> None:
         while not self._stopped.wait(_EVERY_S):

@@ -51,7 +51,11 @@ class Kicked:
         return self._started(self._run(name, ["-c", NEIGHBOUR, name], {}), name)
 
     def _started(self, worker: Program, name: str) -> Program:
-        poll_until(lambda: f"worker {name} is started" in worker.log(), STARTED_S, f"worker {name} has started")
+        def started() -> bool:
+            assert worker.process.poll() is None, f"ended with {worker.process.returncode}"
+            return f"worker {name} is started" in worker.log()
+
+        poll_until(started, STARTED_S, f"worker {name} has started")
         return worker
 
     def _run(self, name: str, words: Sequence[str], env: dict[str, str]) -> Program:

@@ -2,8 +2,8 @@
 stopping.
 
 A tick takes the shard's real lease and notes itself in the list `ticks` of the first log server: worker, shard and what
-became of it. STANDIN in the environment chooses what goes wrong: `slow` ticks take 2 s, a `stuck` one never ends, and a
-`deaf` worker is connected to its broker and fetches nothing.
+became of it. STANDIN in the environment chooses what goes wrong: `slow` ticks take 2 s, a `stuck` one never ends, a
+`deaf` worker is connected to its broker and fetches nothing, a `refused` one cannot start.
 """
 
 import os
@@ -19,6 +19,7 @@ from precompute.cluster.crew import Crew
 from precompute.cluster.kicks import Kicks
 from precompute.cluster.shard import ShardLimits
 from precompute.cluster.shards import Shards
+from precompute.errors import InstallMismatch
 
 STREAMING_WORKER = "tests.cluster.standin_worker.streaming_worker"
 BEHAVIOUR = os.environ.get("STANDIN", "")
@@ -76,6 +77,8 @@ class StandinWorkers:
 
 def streaming_worker(config: Config, name: str) -> Kicks:
     """What settings.STREAMING_WORKER names."""
+    if BEHAVIOUR == "refused":
+        raise InstallMismatch("engine.minibatch.shards is 4 here and was 8 at install")
     if BEHAVIOUR == "deaf":
         MultiChannelPoller.on_poll_start = lambda self: None
     shards = Shards(config.redis.log_urls, config.engine.minibatch.shards, LIMITS)

@@ -54,6 +54,12 @@ def test_a_worker_stops_while_its_broker_is_away(whole: Kicked) -> None:
     assert whole.holders() == [""] * SHARDS
 
 
+def test_a_worker_that_cannot_start_says_why_and_exits_2(whole: Kicked) -> None:
+    with pytest.raises(AssertionError, match="ended with 2"):
+        whole.worker("a", "refused")
+    assert "asap: engine.minibatch.shards is 4 here and was 8 at install" in whole.programs[0].log()
+
+
 def test_final_panes_are_stored_now_and_then(whole: Kicked) -> None:
     whole.scheduler()
     whole.worker("a")

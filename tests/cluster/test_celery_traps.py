@@ -11,6 +11,7 @@ from kombu.exceptions import OperationalError
 
 from asap_project.celery_settings import celery_settings
 from asap_project.config import Config
+from precompute.tasks import queue_of
 from tests.cluster.kicked import SHARDS, WINDOW_S, Kicked, kicked, paused
 from tests.running import poll_until
 from tests.servers import RedisServer
@@ -90,7 +91,7 @@ def test_workers_tick_what_they_hold_while_no_scheduler_lives(whole: Kicked) -> 
 def test_a_worker_that_is_connected_and_consumes_nothing_ends(whole: Kicked) -> None:
     a = whole.worker("a", "deaf")
     assert a.process.wait(30) == 1
-    assert "messages for this worker are taken, but none has come for" in a.log()
+    assert "4 messages for this worker were taken, and none has come; this worker ends" in a.log()
 
 
 def test_a_tick_that_never_ends_does_not_keep_a_worker_from_ending(whole: Kicked) -> None:
@@ -100,6 +101,12 @@ def test_a_tick_that_never_ends_does_not_keep_a_worker_from_ending(whole: Kicked
     began_s = time.monotonic()
     assert a.stop() == 1
     assert time.monotonic() - began_s < 10
+
+
+def test_messages_for_a_worker_that_does_not_come_back_do_not_stay(whole: Kicked) -> None:
+    app_on(whole.broker).send_task("precompute.tasks.knock", queue=queue_of("gone"))
+    assert 0 < int(whole.broker.cli("pttl", "w.gone")) <= 600_000
+    assert whole.broker.cli("keys", "*") == "w.gone"
 
 
 def test_no_message_expires_by_anybodys_clock(whole: Kicked) -> None:

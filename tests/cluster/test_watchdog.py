@@ -8,7 +8,7 @@ from precompute.clock import ManualClock
 from precompute.cluster.crew import Crew
 from precompute.cluster.kicks import Kicks
 from precompute.cluster.shards import Shards
-from precompute.cluster.watchdog import DEAF_PERIODS, STUCK_PERIODS, UNKICKED_PERIODS, Watchdog
+from precompute.cluster.watchdog import STUCK_PERIODS, UNANSWERED, UNKICKED_PERIODS, Watchdog
 from tests.cluster.standin_worker import LIMITS, StandinWorkers
 from tests.running import poll_until
 from tests.servers import RedisServer
@@ -71,10 +71,19 @@ def test_without_kicks_what_is_held_is_ticked_every_other_period(watched: Watche
 
 
 def test_a_worker_whose_messages_are_taken_and_never_come_ends(watched: Watched) -> None:
-    watched.pass_periods(DEAF_PERIODS)
-    assert watched.ended == []
+    watched.pass_periods(UNKICKED_PERIODS + UNANSWERED)
+    assert (watched.knocks, watched.ended) == (UNANSWERED, [])
     watched.pass_periods(0.5)
-    assert "messages for this worker are taken" in watched.ended[0]
+    assert watched.ended == ["4 messages for this worker were taken, and none has come"]
+
+
+def test_a_worker_that_was_stopped_for_an_hour_is_not_deaf(watched: Watched) -> None:
+    watched.pass_periods(UNKICKED_PERIODS + 0.5)
+    watched.clock.advance(3_600_000)
+    watched.dog.look()
+    watched.comes_back = True
+    watched.pass_periods(20)
+    assert watched.ended == []
 
 
 def test_a_worker_does_not_end_for_a_broker_that_is_away(watched: Watched) -> None:
