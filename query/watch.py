@@ -2,13 +2,14 @@
 
 Compared is each part that an aggregation answered, at some of its steps, since bounds are those of the parts. While
 samples come in, the two are of the same samples only if the pane was clean before and after and is the same one; other
-steps are left out. What seems outside its bound is looked at once more before it counts.
+steps are left out. What seems outside its bound is looked at once more before it counts. Of bounds that hold with some
+probability, one group of one pane is judged, and only more outside than chance explains count (margin.py).
 """
 
 import logging
 import threading
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from precompute.samples import I64, Bool
 from precompute.stores.base import StoreError
 from query.answers import Told
 from query.deviation import Compared, Deviation, deviations
+from query.margin import Margin
 from query.metrics import WatchMetrics
 from query.tiers.head import HeadTier
 from query.tiers.summary import Steps, SummaryTier, pane_times
@@ -73,6 +75,7 @@ class AccuracyWatch:
         self._chance, self._drawn = np.random.default_rng(seed), np.random.default_rng(seed + 1)
         self._lock, self._some, self._stopped = threading.Lock(), threading.Semaphore(0), threading.Event()
         self._waiting: deque[_Answered] = deque()
+        self._margin = Margin()
 
     def note(self, told: Told) -> None:
         """A query was answered; perhaps it is looked at."""
@@ -119,7 +122,8 @@ class AccuracyWatch:
         if found is None:
             return
         self._metrics.error.observe(found.error)
-        if found.outside:
+        name = answered.coverage.aggregation.id
+        if found.outside if found.confidence == 1 else self._margin.too_many(name, found):
             self._metrics.outside.inc()
             self._suspend(answered, found)
 
@@ -143,7 +147,7 @@ class AccuracyWatch:
         if not self._head.still_held(answered.expr, steps, lookback_ms):
             return None
         good &= self._servable(coverage, steps) & (self._panes.seen(coverage.aggregation, ends) == seen)
-        return self._worst(Compared(coverage, got, exact, rows), good)
+        return self._chosen(Compared(coverage, got, exact, rows), good, ends)
 
     def _servable(self, coverage: Coverage, steps: Steps) -> Bool:
         return self._summary.servable(coverage, steps)[0].copy()
@@ -158,10 +162,16 @@ class AccuracyWatch:
         assert isinstance(value, Vector), "operators are over instant vectors"
         return value
 
-    def _worst(self, compared: Compared, good: Bool) -> Deviation | None:
+    def _chosen(self, compared: Compared, good: Bool, ends: I64) -> Deviation | None:
+        """The worst of those that are wrong or right for sure; if there are none, one of the newest pane's."""
         chosen: I64 = np.flatnonzero(good)
         found = [one for step in chosen.tolist() for one in deviations(compared, step, self._chance)]
-        return max(found, key=lambda one: (one.outside, one.error), default=None)
+        sure = [one for one in found if one.confidence == 1]
+        if sure or not found:
+            return max(sure, key=lambda one: (one.outside, one.error), default=None)
+        newest_ms, again = int(ends[chosen[-1]]), np.random.default_rng(int(ends[chosen[-1]]))
+        last = list(deviations(compared, int(chosen[-1]), again))
+        return replace(last[again.integers(len(last))], end_ms=newest_ms) if last else None
 
     def _suspend(self, answered: _Answered, found: Deviation) -> None:
         name = answered.coverage.aggregation.id
