@@ -62,7 +62,7 @@ class ClusterPanes:
 
     def ends(self, aggregation: Aggregation) -> I64:
         now_ms = self._clock.now_ms()
-        found = self._packs.ends(aggregation.id, 0, now_ms), self._panes.ends(aggregation, 0, now_ms)
+        found = self._packs.ends(aggregation.id, 0, now_ms), self._panes.whole(aggregation, 0, now_ms)[0]
         return np.unique(np.concatenate(found))
 
     def replace(self, aggregations: Sequence[Aggregation]) -> None:
