@@ -31,6 +31,7 @@ from precompute.definitions import Kept, definition_of
 from precompute.errors import PrecomputeError
 from precompute.in_force import PlanInForce, in_service
 from precompute.labels import SeriesTable
+from precompute.stores.base import StoreError
 from precompute.stores.cached import CachedStore
 from precompute.stores.database import DatabaseStore
 from precompute.stores.definitions import DatabaseDefinitions
@@ -162,21 +163,36 @@ def start_http(config: Config, roles: frozenset[str]) -> RunningRoles:
     """
     clock, registry, shards = begin(), CollectorRegistry(), shards_of(config)
     agree_on(config, shards)
-    definitions = DatabaseDefinitions()
-    kept = kept_again(definitions.definitions(), config)
-    nothing_kept = not definitions.definitions() and not DatabaseStore().aggregations()
-    shards.create(complete=nothing_kept and not config.query_engine.prometheus_server)
+    shared = SharedPlan(shards.first)
+    kept, is_first = _kept_before(config, shared)
+    shards.create(complete=is_first and not config.query_engine.prometheus_server)
     metadata = SharedMetadata(shards.first, clock)
     registry.register(ShardCollector(shards, clock))
     guard(config, clock, registry)
     ingest = _ingest(config, shards, metadata, clock, registry) if INGEST in roles else None
-    queries = _queries(config, shards, kept, metadata, clock, registry) if QUERY_ENGINE in roles else None
+    queries = _queries(config, shards, shared, kept, metadata, clock, registry) if QUERY_ENGINE in roles else None
+    if queries is None and not shared.revision():
+        shared.publish([definition_of(one) for one in kept])
     if queries is None:
         own = cast(AsapProjectConfig, apps.get_app_config("asap_project"))
         own.condition = Condition(lambda: None, lambda: None, registry)
     running = RunningRoles(shards, ingest, queries)
     running.start()
     return running
+
+
+def _kept_before(config: Config, shared: SharedPlan) -> tuple[list[Kept], bool]:
+    """What is kept, and whether this is an install that never kept anything; while the database is away, as published.
+
+    Raises PlanUnknown where that is not known either.
+    """
+    definitions = DatabaseDefinitions()
+    try:
+        written = definitions.definitions()
+        return kept_again(written, config), not written and not DatabaseStore().aggregations()
+    except StoreError as error:
+        logger.warning("%s; what is kept is taken from Redis", error)
+        return kept_again(shared.read()[1], config), False
 
 
 def _ingest(
@@ -193,7 +209,7 @@ def _ingest(
 
 
 def _queries(
-    config: Config, shards: Shards, kept: Sequence[Kept], metadata: SharedMetadata, clock: Clock,
+    config: Config, shards: Shards, shared: SharedPlan, kept: Sequence[Kept], metadata: SharedMetadata, clock: Clock,
     registry: CollectorRegistry,
 ) -> Queries:  # fmt: skip
     batch, definitions = config.engine.minibatch, DatabaseDefinitions()
@@ -204,7 +220,7 @@ def _queries(
     packs = Packs(CachedStore(DatabaseStore(), SUMMARY_CACHE_BYTES, known=()), clock)
     notes = _notes(config, SharedNotes(shards.first))
     follower = Follower(settings, shards, packs, in_service(kept), notes, clock)
-    keeper = PlanKeeper(SharedPlan(shards.first), lambda: kept_again(definitions.definitions(), config))
+    keeper = PlanKeeper(shared, lambda: kept_again(definitions.definitions(), config))
     plan = keeper.in_force = PlanInForce(follower.engine, definitions, kept, keeper.publish)
     keeper.publish()
     registry.register(FollowerCollector(follower))

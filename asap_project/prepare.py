@@ -11,15 +11,21 @@ MIGRATING = 0x61736170
 """Number of the lock that whoever changes the tables holds."""
 
 
-def prepare(folder: Path) -> None:
-    """Create the folder and bring the database up to date. Exits with 1 and a line where that fails."""
+def prepare(folder: Path, may_be_away: bool = False) -> None:
+    """Create the folder and bring the database up to date. Exits with 1 and a line where that fails.
+
+    may_be_away: a database that cannot be used is only warned of; a role of a cluster can do without for a while.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _migrate()
     except OSError as error:
         _give_up(f"data_dir {folder}: {error.strerror}; choose another with --data-dir", error)
     except DatabaseError as error:
-        _give_up(f"the database cannot be used: {' '.join(str(error).split())}; see database.url and data_dir", error)
+        line = f"the database cannot be used: {' '.join(str(error).split())}; see database.url and data_dir"
+        if not may_be_away:
+            _give_up(line, error)
+        print(f"asap: warning: {line}", file=sys.stderr)
     finally:
         connection.close()  # the worker is forked next and must not share it
 

@@ -53,8 +53,10 @@ return 1
 def agree(shards: Shards, constants: Mapping[str, int]) -> None:
     """Fix these options for the whole install, or find them fixed alike; raises InstallMismatch where one is not."""
     names = list(constants)
-    fix = [("HSETNX", "fixed", name, constants[name]) for name in names]
-    *_, stored = shards.first.ask_all([*fix, ("HMGET", "fixed", *names)])
+    stored = shards.first.ask("HMGET", "fixed", *names)
+    if None in stored:  # else nothing is written, which a full server would refuse
+        fix = [("HSETNX", "fixed", name, constants[name]) for name in names]
+        *_, stored = shards.first.ask_all([*fix, ("HMGET", "fixed", *names)])
     for name, value in zip(names, map(int, stored), strict=True):
         if value != constants[name]:
             raise InstallMismatch(

@@ -54,13 +54,13 @@ def _run_roles(config: Config, roles: frozenset[str]) -> None:
         _serve(config, roles)
     else:
         (role,) = roles
-        prepare(data_dir(config))
+        prepare(data_dir(config), may_be_away=True)
         run_background(config, role)
 
 
 def _serve(config: Config, roles: frozenset[str]) -> None:
     listener = listen(config)
-    prepare(data_dir(config))
+    prepare(data_dir(config), may_be_away=bool(roles))
     serve(listener, config.security.tls, roles)
 
 
@@ -68,7 +68,7 @@ def _run_all(loaded: Loaded) -> NoReturn:
     """Ingest and queries in one process, so many workers, and a scheduler."""
     config = loaded.config
     listener = listen(config)
-    prepare(data_dir(config))
+    prepare(data_dir(config), may_be_away=True)
     http = Role("ingest and query-engine", partial(serve, listener, config.security.tls, HTTP_ROLES), stops_first=True)
     workers = config.cluster.streaming_workers.replicas
     names = [(f"{STREAMING_WORKER} {at}", STREAMING_WORKER) for at in range(1, workers + 1)]
