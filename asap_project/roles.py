@@ -4,7 +4,6 @@ from collections.abc import Collection
 from typing import cast
 
 from django.apps import apps
-from django.utils.module_loading import import_string
 
 from asap_project.apps import AsapProjectConfig
 from asap_project.celery_roles import run_scheduler, run_worker
@@ -48,8 +47,9 @@ def start_http(config: Config, roles: Collection[str]) -> Running:
 
         return start(config)
     cast(AsapProjectConfig, apps.get_app_config("asap_project")).roles = frozenset(roles)
-    running: Running = import_string("asap_project.cluster_wiring.start_http")(config, frozenset(roles))
-    return running
+    from asap_project.cluster_wiring import start_http as start_roles
+
+    return start_roles(config, frozenset(roles))
 
 
 def run_background(config: Config, role: str) -> None:
