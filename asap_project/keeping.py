@@ -17,6 +17,7 @@ from precompute.definitions import Definition, Kept
 from precompute.errors import BadExpression, QueryError
 from precompute.evaluate.expr import duration_text
 from precompute.normal import with_steps
+from precompute.partials import why_not_by_shard
 from query.promql.parse import parse
 
 logger = logging.getLogger(__name__)
@@ -80,8 +81,10 @@ def _aggregation(item: Item, config: Config) -> Aggregation:
 
 
 def _check(aggregation: Aggregation, config: Config) -> None:
-    """Raises BadExpression where the config has no room for it."""
+    """Raises BadExpression where the config has no room for it, or a cluster no way to make it."""
     minibatch = config.engine.minibatch
+    if config.mode == "cluster" and (why := why_not_by_shard(aggregation.expr)):
+        raise BadExpression(f"aggregations: {aggregation.expr} cannot be made shard by shard: it has {why}")
     if aggregation.reach_ms > minibatch.max_reach:
         raise BadExpression(
             f"aggregations: {aggregation.expr} looks back {duration_text(aggregation.reach_ms)}; "

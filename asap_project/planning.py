@@ -18,7 +18,7 @@ def planner_settings(config: Config) -> PlannerSettings:
     own, batch = config.planner, config.engine.minibatch
     return PlannerSettings(
         batch.window_size, config.query_engine.prometheus_scrape_interval, own.retention, own.accuracy_sla,
-        own.largest_share, own.max_bytes, own.max_cpu_share, batch.max_reach,
+        own.largest_share, own.max_bytes, own.max_cpu_share, batch.max_reach, by_shard=config.mode == "cluster",
     )  # fmt: skip
 
 

@@ -7,19 +7,21 @@ What is not known is not weighed: without a measured cardinality everything that
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from precompute.aggregations import Aggregation
 from precompute.catalog import Requirement
 from precompute.evaluate.expr import duration_text
 from precompute.normal import metrics, of_one_series
+from precompute.partials import why_not_by_shard
 from precompute.planner.cardinality import Cardinality, Shape
 from precompute.planner.cost import HOUR_MS, Cost, evaluation_ns, keeping, reading_ns
 from precompute.planner.demand import Demand, Member
 from precompute.planner.merge import Cluster, Refused, Rows, clusters, families, fixed_matchers, width_ms
 from precompute.sketches.registry import STATISTICS, best, fitted
 
+NOT_BY_SHARD = "a cluster's workers, who have a shard's series each, cannot make it"
 TOO_FAR = "it looks back further than engine.minibatch.max_reach"
 FAILS = "it cannot be evaluated"
 DEAR = "to read its groups costs more than to read the series that its queries select"
@@ -47,6 +49,8 @@ class PlannerSettings:
     max_reach_ms: int | None = None
     quantile: str = "quantile"
     """The accumulator that quantiles are to come from, if it is as accurate as asked for."""
+    by_shard: bool = False
+    """Whether summaries are made shard by shard, as in a cluster: not every expression can be."""
     labels: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """All labels that metrics are said to have, by the metrics' names; what is measured says more."""
 
@@ -106,7 +110,8 @@ class Plan:
 def plan(demands: Sequence[Demand], settings: PlannerSettings, cardinality: Cardinality) -> Plan:
     """What to keep for these demands."""
     candidates, refused = list[Kept](), list[Refused]()
-    for family in families(_within_reach(demands, settings, refused)):
+    makeable = _makeable(demands, settings, refused)
+    for family in families(_within_reach(makeable, settings, refused)):
         for found in _candidates(family, settings, cardinality):
             (candidates if isinstance(found, Kept) else refused).append(found)  # type: ignore[arg-type]
     candidates.sort(key=lambda one: (-one.weight.benefit if one.weight else 0.0, one.aggregations[0].id))
@@ -114,7 +119,17 @@ def plan(demands: Sequence[Demand], settings: PlannerSettings, cardinality: Card
     return Plan(tuple(kept), tuple(refused))
 
 
-def _within_reach(demands: Sequence[Demand], settings: PlannerSettings, refused: list[Refused]) -> Iterator[Demand]:
+def _makeable(demands: Sequence[Demand], settings: PlannerSettings, refused: list[Refused]) -> Iterator[Demand]:
+    """The demands that can be made shard by shard, where they have to be."""
+    for demand in demands:
+        why = why_not_by_shard(demand.finest.normal.expr) if settings.by_shard else ""
+        if why:
+            refused.append(Refused((demand,), NOT_BY_SHARD, f"it has {why}"))
+        else:
+            yield demand
+
+
+def _within_reach(demands: Iterable[Demand], settings: PlannerSettings, refused: list[Refused]) -> Iterator[Demand]:
     """The demands that can be kept so far back; of those whose range follows the zoom, the members that can."""
     limit_ms = settings.max_reach_ms
     for demand in demands:

@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from asap_project.config.schema import Config
 from asap_project.keeping import aggregations_of, kept_again
 from precompute.definitions import Definition, Kept, definition_of
+from precompute.errors import BadExpression
 
 ITEM = {"expr": "m", "by": ["job"], "accumulators": ["sum"]}
 
@@ -32,3 +35,11 @@ def test_what_is_in_the_config_too_is_the_configs_and_as_suspended_as_it_was() -
 
 def test_what_the_config_has_lost_is_kept_no_longer() -> None:
     assert kept_again([definition(origin="config", pinned=True, suspended=True)], config()) == []
+
+
+def test_a_cluster_refuses_what_cannot_be_made_shard_by_shard() -> None:
+    joined = {**ITEM, "expr": "max_over_time((m * on (pod) n)[5m:1m])"}
+    cluster = Config.model_validate({"mode": "cluster", "aggregations": [joined]})
+    with pytest.raises(BadExpression, match="cannot be made shard by shard: it has a subquery over several series"):
+        aggregations_of(cluster)
+    assert len(aggregations_of(config(joined))) == 1

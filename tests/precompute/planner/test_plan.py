@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from precompute.planner.cardinality import OnHead
 from precompute.planner.merge import NOT_SMALLER
-from precompute.planner.plan import DEAR, FAILS, FAST_ENOUGH, OVER_BUDGET, TOO_ACCURATE, TOO_FAR
+from precompute.planner.plan import DEAR, FAILS, FAST_ENOUGH, NOT_BY_SHARD, OVER_BUDGET, TOO_ACCURATE, TOO_FAR
 from tests.precompute.made_node import START_MS, Core, series
 from tests.precompute.planner.asking import demands, is_covered, kept, planned, whys, zoomed
 
@@ -170,3 +170,10 @@ def test_more_frequent_queries_never_weigh_less(measured: OnHead, span_ms: int) 
     more = [replace(demand, asking=replace(demand.asking, per_hour=100.0)) for demand in wanted]
     shares = [one.weight.saved_share for w in (wanted, more) for one in planned(w, measured).kept if one.weight]
     assert shares[0] * 10 == pytest.approx(shares[1])
+
+
+def test_a_cluster_refuses_what_cannot_be_made_shard_by_shard() -> None:
+    wanted = demands("sum(max_over_time((m * on (pod) n)[5m:1m]))", "sum(m * on (pod) n)")
+    made = planned(wanted, by_shard=True)
+    assert (kept(made), whys(made)) == (["m * on (pod) n by () sum"], [NOT_BY_SHARD])
+    assert whys(planned(wanted)) == []
