@@ -233,3 +233,12 @@ def test_ids_of_a_table_that_was_replaced_are_refused_and_living_series_keep_the
     assert [collected(held, sid) for sid in range(2)] == [[(NOW_MS, 1.0)], [(NOW_MS, 3.0)]]
     held.append(block([(0, NOW_MS + 1, 2.0)]))
     assert collected(held, 0) == [(NOW_MS, 1.0), (NOW_MS + 1, 2.0)]
+
+
+def test_a_cleared_head_holds_nothing_and_takes_samples_again() -> None:
+    cleared = head(2)
+    cleared.append(block([(0, NOW_MS, 1.0), (1, NOW_MS, 2.0)]))
+    cleared.clear()
+    assert (cleared.samples(), cleared.series_count(), cleared.extent_ms()) == (0, 0, None)
+    cleared.append(block([(1, NOW_MS + 1, 3.0)]))
+    assert (collected(cleared, 0), collected(cleared, 1)) == ([], [(NOW_MS + 1, 3.0)])

@@ -56,6 +56,15 @@ def test_touched_knows_at_least_the_newest_entry_of_each_interval_and_none_that_
                 assert newest == wider >= exact
 
 
+def test_what_is_renewed_was_touched_by_that_entry_wherever_it_was_touched() -> None:
+    touched, ends = Touched(W), np.arange(W, 10 * W, W)
+    touched.note(ends[2:4], 3)
+    touched.renew(9)
+    assert (touched.newest(ends[2:4] - W, ends[2:4]) == 9).all()
+    touched.note(ends[2:3], 10)
+    assert touched.newest(ends[2:4] - W, ends[2:4]).tolist() == [10, 9]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_book_is_what_was_committed_last(seed: int) -> None:
     random, book, held = Random(seed), PaneBook(W), dict[int, int]()
@@ -68,10 +77,16 @@ def test_a_book_is_what_was_committed_last(seed: int) -> None:
             until = random.randrange(-3000, 0)
             book.forget(until)
             held = {end: s for end, s in held.items() if end > until}
+        if random.random() < 0.3:
+            gone = [end for end in range(-3600, 3600, W) if random.random() < 0.7]
+            book.drop(np.array(gone, np.int64))
+            held = {end: s for end, s in held.items() if end not in gone}
         every = np.arange(-3000, 3000, W)
         assert book.seen(every).tolist() == [held.get(end, NONE) for end in every.tolist()]
         assert book.panes() == len(held)
         assert book.newest_ms() == max(held, default=None)
+        after = random.randrange(-3000, 3000)
+        assert book.ends(after, after + 900).tolist() == sorted(end for end in held if after < end <= after + 900)
         newest = np.array([random.randrange(100) for _ in every])
         assert book.dirty(every, newest).tolist() == [
             end not in held or n > held[end] for end, n in zip(every.tolist(), newest.tolist(), strict=True)
