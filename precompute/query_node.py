@@ -44,7 +44,7 @@ class QueryNode(Protocol):
         """None when queries can be answered."""
 
     def why_unhealthy(self) -> str | None:
-        """None while what it answers from is kept up to date."""
+        """None while it does its work."""
 
     def replayed(self) -> tuple[int, int]:
         """The newest entry that the log is known to have, and of these the newest that is in the head."""

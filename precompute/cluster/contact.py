@@ -35,7 +35,9 @@ from precompute.samples import I64
 
 logger = logging.getLogger(__name__)
 
-_POLL_S, _WAIT_MS, _ENTRIES_AT_ONCE = 0.5, 400, 64
+_POLL_S, _WAIT_MS = 0.5, 400
+_READ_BYTES, _MOST_ENTRIES = 8 << 20, 1024
+"""Of one read, of all logs of a server together; of each log."""
 _NO_TIMES = np.zeros(0, np.int64)
 
 
@@ -52,7 +54,9 @@ class Contact:
         self.server, self.copies = server, copies
         self._head, self._panes, self._clock = head, panes, clock
         self._run_id, self._polled_s = b"", -1e9
+        self._entry_bytes = _READ_BYTES // 64
         self.damaged, self.stored = 0, False
+        self.turned_s, self.trouble = clock.monotonic_s(), ""
 
     def lose(self) -> None:
         """What is known of panes does not count any more; it stays until `renew`."""
@@ -62,6 +66,7 @@ class Contact:
 
     def keep_up(self) -> None:
         """Take in what is new; waits for some of it, less than a second."""
+        self.turned_s = self._clock.monotonic_s()
         if self._clock.monotonic_s() - self._polled_s >= _POLL_S:
             self._poll()
         kept = self._panes.kept
@@ -122,7 +127,8 @@ class Contact:
         logs = {copy.shard.log_key: copy.position for copy in self.copies}
         told = {copy.shard.told_key: copy.told for copy in self.copies}
         after = {key: stream_id(number) for key, number in (logs | told).items()}
-        news = self.server.wait_for_news(after, _WAIT_MS, _ENTRIES_AT_ONCE)
+        most = max(1, min(_MOST_ENTRIES, _READ_BYTES // (self._entry_bytes * len(self.copies))))
+        news = self.server.wait_for_news(after, _WAIT_MS, most)
         for copy in self.copies:
             with self._head.lock:
                 if copy.position == logs[copy.shard.log_key]:  # else all is read anew
@@ -133,6 +139,8 @@ class Contact:
                 self.stored |= notice.operation == "stored"
 
     def _take(self, copy: ShardCopy, entries: Sequence[tuple[int, dict[bytes, bytes]]]) -> None:
+        if entries:
+            self._entry_bytes = 1 + sum(len(fields.get(b"b", b"")) for _, fields in entries) // len(entries)
         for entry, fields in entries:
             copy.took(entry, self._times(copy, entry, fields[b"b"]) if b"b" in fields else _NO_TIMES)
         copy.reached(entries[-1][0] if entries else copy.position)

@@ -123,12 +123,9 @@ class Follower:
         return None if self._ready.is_set() else f"the sample logs are being read: {self._furthest_behind()}"
 
     def why_unhealthy(self) -> str | None:
-        """None while every shard is heard of."""
-        now_s = self.clock.monotonic_s()
-        if self.clock.now_ms() - self.started_ms < 1000 * _UNHEALTHY_S:
-            return None
-        late = [copy for copy in self.copies if not copy.in_touch or self._is_late(copy, now_s, 1000 * _UNHEALTHY_S)]
-        return late[0].behind_text(now_s) if late else None
+        """None while each server is asked again and again, whether it answers or not."""
+        still_s = max(self.clock.monotonic_s() - contact.turned_s for contact in self._contacts)
+        return f"the logs were last looked at {still_s:.0f} s ago" if still_s > _UNHEALTHY_S else None
 
     def replayed(self) -> tuple[int, int]:
         """Entries that were read of all logs, twice: what is not read yet is not known here."""
@@ -149,13 +146,16 @@ class Follower:
         while not self._stopped.is_set():
             try:
                 contact.keep_up()
+                contact.trouble = ""
                 self._see_if_whole()
             except LogRewound as error:
                 logger.error("all logs are read anew: %s", error)
                 contact.lose()
                 self._begin_anew()
             except PrecomputeError as error:
-                logger.warning("%s", error)
+                if not contact.trouble:
+                    logger.warning("not heard of until it answers: %s", error)
+                contact.trouble = str(error)
                 contact.lose()
                 self._stopped.wait(_AGAIN_S)
             except Exception:  # whatever it is, the server's shards are looked at anew

@@ -126,5 +126,6 @@ class MergedStore:
         return decoded
 
     def _failed(self, error: ServerDown) -> None:
+        """Only counted: who follows the server's logs tells that it is away."""
         self.failures += 1
-        logger.warning("open panes cannot be read: %s", error)
+        logger.debug("open panes cannot be read: %s", error)

@@ -28,7 +28,7 @@ class Packs:
         self._lock = threading.Lock()
         self._all_s: float | None = None
         self._rows: deque[tuple[float, int]] = deque()
-        self.failures = 0
+        self.failures, self._away = 0, False
 
     def get(self, aggregation_id: str, after_ms: int, until_ms: int) -> Summary:
         """The panes that are there and can be read."""
@@ -60,7 +60,7 @@ class Packs:
             except StoreError as error:
                 self._failed(error)
                 return False
-            self._all_s = now_s if everything else self._all_s
+            self._all_s, self._away = now_s if everything else self._all_s, False
             self._rows.append((now_s, newest))
             return True
 
@@ -85,4 +85,6 @@ class Packs:
 
     def _failed(self, error: StoreError) -> None:
         self.failures += 1
-        logger.warning("final panes cannot be read: %s", error)
+        if not self._away:
+            logger.warning("final panes are gaps until the database answers: %s", error)
+        self._away = True
