@@ -153,5 +153,5 @@ class Contact:
             logger.error("entry %d of shard %d is damaged: %s", entry, copy.shard.number, error)
             self.damaged += 1
             own, ms = copy.shard.limits, entry_ms(entry)
-            copy.bad.append(Hole(ms - own.acceptance_ms, ms + own.future_ms))
+            copy.damaged(Hole(ms - own.acceptance_ms, ms + own.future_ms))
             return _NO_TIMES

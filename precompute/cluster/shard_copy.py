@@ -14,8 +14,11 @@ from precompute.aggregations import Aggregation
 from precompute.cluster.shard import Shard, ShardState, Told, entry_ms
 from precompute.log.base import Hole
 from precompute.pane_book import NONE, PaneBook
+from precompute.progress import Progress, add_hole
 from precompute.samples import I64, U8, Bool
 from precompute.touched import Touched
+
+_NONE_BAD = Progress(0, 0, 0, 0)
 
 Indexes = Mapping[str, tuple[I64, I64, U8]]
 """By aggregation its panes in a shard: ends, the entries they have seen, flags."""
@@ -56,7 +59,7 @@ class ShardCopy:
         self.base_ms, self.in_touch = 0, False
         self._heard_ms, self._heard_s = 0, 0.0
         self.holes: tuple[Hole, ...] = ()
-        self.bad: list[Hole] = []
+        self._bad = _NONE_BAD
         self._ahead: ShardState | None = None
         self._panes: dict[str, _Panes] = {}
         self._leaving: list[tuple[str, I64]] = []
@@ -69,6 +72,15 @@ class ShardCopy:
         if len(t_ms):
             self.touched.note(t_ms, entry)
 
+    def damaged(self, hole: Hole) -> None:
+        """A log entry could not be read: what it may have held is missing."""
+        self._bad = add_hole(self._bad, hole)
+
+    @property
+    def bad(self) -> tuple[Hole, ...]:
+        """Where damaged entries may have had samples."""
+        return self._bad.holes
+
     def reached(self, entry: int) -> None:
         """The log was read up to this entry."""
         self.position = entry
@@ -77,7 +89,7 @@ class ShardCopy:
     def begin_anew(self) -> None:
         """Nothing of the log has been read."""
         self.touched, self.position, self.state, self._ahead = Touched(self._window_ms), 0, None, None
-        self.bad = []
+        self._bad = _NONE_BAD
 
     def polled(self, state: ShardState, holes: tuple[Hole, ...], server_ms: int, now_s: float) -> None:
         """The shard as it stands: it counts once the log has been read as far as it went then.
