@@ -21,7 +21,7 @@ GIVEN_UP_MS = 30_000
 """A pane that looks at a hole is never served from summaries."""
 
 
-LATELY_PANES = 12
+LATELY_PANES = 150
 """So far back panes are asked for at random."""
 
 

@@ -99,7 +99,7 @@ class Oracle:
         self._done_ms = int(ends[-1])
 
     def judge_again(self) -> None:
-        """Every pane that was judged before: final ones too say what they said."""
+        """Every pane that was judged before: those too that left for the database meanwhile say what they said."""
         for part in self._slices:
             self._compare(part, count=False)
 
@@ -123,6 +123,11 @@ class Oracle:
                     f"wrong: {group} at {claim.end_ms}, asked at {claim.asked_ms}, from a summary: "
                     f"{claim.counted.get(group)} samples instead of {least[group]} to {most[group]}"
                 )
+
+    def stored(self) -> int:
+        """Pane ends among the judged ones that have left for the database."""
+        judged = {int(end) for part in self._slices for end in part.ends_ms}
+        return len(judged - self._cluster.open_ends_ms(SHARDS))
 
     def _settled_ms(self) -> int:
         return min(sender.settled_ms() for sender in self._senders)

@@ -10,6 +10,7 @@ import argparse
 import random
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from tests.cluster.roles import Cluster, cluster, ground, print_logs
 from tests.running import Program
 
 ROUND_S = 60.0
+ENDS_SHOWN = 10
 SERVED_S = 30.0
 """How long after all is well the last panes may take."""
 SENDERS, PAIRS = ("p", "q", "r", "s"), 40
@@ -36,6 +38,8 @@ class Outcome:
     weather: Weather
     verdict: Verdict
     freshness: Freshness
+    stored: int
+    """Pane ends that were judged and had left for the database in the end."""
     seconds: float
 
     @property
@@ -45,6 +49,9 @@ class Outcome:
             f"{len(self.weather.struck)} faults, {found.acknowledged} acknowledged, {found.lost} lost, "
             f"{found.twice} twice, {found.wrong} wrong"
         )
+
+    def _ended(self) -> list[tuple[str, int]]:
+        return Counter(self.weather.ended).most_common(ENDS_SHOWN)
 
     @property
     def is_right(self) -> bool:
@@ -57,9 +64,10 @@ class Outcome:
         panes = ", ".join(f"{n} from {tier}" for tier, n in sorted(found.panes.items()))
         return [
             *found.said,
-            *(f"ended by itself and was started again: {one}" for one in self.weather.ended),
+            *(f"ended by itself, {n} times, and was started again: {one}" for one, n in self._ended()),
             f"faults: {counted}",
-            f"panes judged: {panes}; {found.unjudged} that look at a doubtful sample were not",
+            f"panes judged: {panes}; {found.unjudged} that look at a doubtful sample were not; those of {self.stored} "
+            "ends came from the database in the end",
             f"lost by design, by a Redis that syncs each second: {found.lost_by_design}",
             self.freshness.said(),
             f"duration: {self.seconds:.0f} s",
@@ -108,9 +116,10 @@ def _rounds(running: Cluster, rounds: int, draw: random.Random, away_s: float) -
             _judge(oracle, weather, clock.now_ms(), senders)
             print(f"chaos: round {number + 1}: {len(weather.struck)} faults so far", file=sys.stderr, flush=True)
         finish()
+    stored = oracle.stored()
     oracle.judge_again()
     oracle.judge_claims(freshness.claims)
-    return Outcome(weather, oracle.verdict, freshness, clock.monotonic_s() - begin_s)
+    return Outcome(weather, oracle.verdict, freshness, stored, clock.monotonic_s() - begin_s)
 
 
 def _judge(oracle: Oracle, weather: Weather, until_ms: int, senders: Sequence[Sender]) -> None:

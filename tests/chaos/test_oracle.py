@@ -19,8 +19,8 @@ from tests.running import asap
 pytestmark = pytest.mark.e2e
 
 SERVED_S = 30.0
-SENT_S = 4 * WIDTH_MS / 1000
-"""Two panes for each half."""
+HALF_PANES = 6
+SENT_S = 2 * HALF_PANES * WIDTH_MS / 1000
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Loaded:
 
     @property
     def middle_ms(self) -> int:
-        return self.begin_ms + 2 * WIDTH_MS
+        return self.begin_ms + HALF_PANES * WIDTH_MS
 
     def judged(self, after_ms: int, until_ms: int) -> Verdict:
         """What a judge says of one stretch of it."""
@@ -67,7 +67,7 @@ def test_where_nothing_fails_nothing_is_found(loaded: Loaded) -> None:
     found = loaded.judged(loaded.begin_ms, loaded.middle_ms)
     assert found.acknowledged > 100
     assert (found.lost, found.twice, found.wrong, found.unjudged, found.said) == (0, 0, 0, 0, [])
-    assert found.panes == {"summary": 2 * len(KEPT)}
+    assert found.panes == {"summary": HALF_PANES * len(KEPT)}
 
 
 def test_a_sample_that_is_not_there_is_lost(loaded: Loaded) -> None:

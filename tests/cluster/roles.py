@@ -168,6 +168,24 @@ class Cluster:
     def schedulers(self) -> list[Role]:
         return self.of(SCHEDULER)
 
+    def finals_ms(self, shards: int) -> list[int]:
+        """Up to which pane end nothing changes any more, by shard."""
+        return [int(self._of_shard(shard, "hget", f"{{{shard}}}m", "final")) for shard in range(shards)]
+
+    def open_ends_ms(self, shards: int) -> set[int]:
+        """Ends of panes that some shard still has, of any aggregation: they have not left for the database."""
+        return {
+            int(end)
+            for shard in range(shards)
+            for kept in self._of_shard(shard, "smembers", f"{{{shard}}}aggs").split()
+            for end in self._of_shard(shard, "hkeys", f"{{{shard}}}i:{kept}").split()
+        }
+
+    def _of_shard(self, shard: int, *words: str) -> str:
+        """What the Redis that has the shard says."""
+        logs = self.ground.logs
+        return logs[shard % len(logs)].cli(*words)
+
     def await_ready(self, timeout_s: float = READY_S) -> None:
         """AssertionError as soon as one of them has ended instead."""
         poll_until(lambda: not self._waiting(), timeout_s, "all roles are ready", every_s=0.2)

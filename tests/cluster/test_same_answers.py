@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from precompute.clock import SystemClock
+from precompute.cluster.storing import PANES
 from precompute.panes import last_end
 from tests.cluster.recording import Recording
 from tests.cluster.roles import Cluster, Counts, cluster, ground
 from tests.e2e.talking import SNAPPY, instant, ranged, tier
-from tests.running import Program, asap, http, poll_until
+from tests.running import Program, asap, http, merged, poll_until
 
 pytestmark = pytest.mark.e2e
 
@@ -23,19 +24,17 @@ WIDTH_MS = 15_000
 REACH_MS = 300_000
 """The longest reach of what is kept: the lookback of an instant selector."""
 ACCEPTED_MS = 4 * 3_600_000
-REPLAY_MS = 75_000
-"""How long after the replay's beginning its first sample would be refused as too old."""
+"""At the least: the hour begins where a pack of it becomes final soon after the replay."""
+READY_MS, REPLAY_MS = 90_000, 75_000
+"""From the config's making to the replay's beginning, and from there until its first sample would be refused."""
 FINAL_PANES = 4
-"""So many of the hour's panes are final in the end, the others are not."""
+"""So many of the hour's panes are final in the end, the others are not. They end a pack of the cluster's database."""
 SHARDS = 8
-SUMMARISED_S, FINAL_S, STORED_S = 120.0, 240.0, 60.0
+SUMMARISED_S, FINAL_S, STORED_S = 120.0, 300.0, 120.0
 EVERY = ["sum", "count", "min", "max", "quantile", "stddev"]
 CONFIG: dict[str, Any] = {
     "engine": {
-        "minibatch": {
-            "window_size": "15s", "allowed_lateness": "15s", "acceptance_age": "4h", "max_reach": "10m",
-            "shards": SHARDS,
-        }
+        "minibatch": {"window_size": "15s", "allowed_lateness": "15s", "max_reach": "10m", "shards": SHARDS}
     },
     "head": {"retention": "6h"},
     "query_engine": {"cache_bytes": 0},
@@ -69,17 +68,20 @@ UNCOVERED = (
 def test_one_process_and_a_cluster_give_the_same_answers(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
+    recording = Recording(last_end(now_ms() - ACCEPTED_MS, PANES * WIDTH_MS) - FINAL_PANES * WIDTH_MS, seed)
+    accepted_ms = now_ms() - recording.start_ms + READY_MS + REPLAY_MS
+    config = merged(CONFIG, {"engine": {"minibatch": {"acceptance_age": f"{accepted_ms}ms"}}})
     with (
         ground("everysec", "everysec") as below,
-        cluster(tmp_path / "cluster", below, CONFIG, Counts(ingest=2, query_engines=2, workers=3)) as many,
-        asap(tmp_path / "single", CONFIG) as one,
+        cluster(tmp_path / "cluster", below, config, Counts(ingest=2, query_engines=2, workers=3)) as many,
+        asap(tmp_path / "single", config) as one,
     ):
-        recording = Recording(last_end(SystemClock().now_ms() - ACCEPTED_MS + REPLAY_MS, WIDTH_MS), seed)
         replay(recording, one, many)
+        assert now_ms() - accepted_ms < recording.start_ms, "too slow: samples may have been refused"
         engines = [role.running for role in many.query_engines]
         for program in (one, *engines):
             poll_until(partial(is_summarised, program, recording), SUMMARISED_S, f"{program.url} has all summaries", 1)
-        assert final_ms(one) < recording.start_ms, "the machine is too slow for this test: panes are final already"
+        assert final_ms(one) < recording.start_ms, "too slow: panes are final already"
         before = answers(one, recording)
         for engine in engines:
             assert_same(before, answers(engine, recording))
@@ -90,6 +92,10 @@ def test_one_process_and_a_cluster_give_the_same_answers(tmp_path: Path) -> None
             assert_same(after, answers(engine, recording))
 
 
+def now_ms() -> int:
+    return SystemClock().now_ms()
+
+
 def replay(recording: Recording, one: Program, many: Cluster) -> None:
     """Each request to the one and to a member of the other in turn; every tenth to a second member too."""
     members = cycle(role.running for role in many.ingests)
@@ -97,7 +103,6 @@ def replay(recording: Recording, one: Program, many: Cluster) -> None:
         for program in (one, next(members), *((next(members),) if k % 10 == 0 else ())):
             reply = http(f"{program.url}/api/v1/write", request, SNAPPY)
             assert reply.status == 204, reply.body
-    assert SystemClock().now_ms() - ACCEPTED_MS < recording.start_ms, "too slow: samples may have been refused"
 
 
 def whole(recording: Recording) -> tuple[int, int]:
@@ -147,27 +152,5 @@ def final_ms(program: Program) -> int:
 def await_final(one: Program, many: Cluster, end_ms: int) -> None:
     """Until some panes with samples are final in both, and the cluster has put them away."""
     poll_until(lambda: final_ms(one) >= end_ms, FINAL_S, "the one's panes are final", 1)
-    poll_until(lambda: min(finals(many)) >= end_ms, FINAL_S, "the cluster's panes are final", 1)
-    poll_until(lambda: not open_panes(many, end_ms), STORED_S, "the cluster's panes are in its database", 1)
-
-
-def finals(many: Cluster) -> list[int]:
-    """Each shard's `final`, ms."""
-    return [int(of_shard(many, shard, "hget", f"{{{shard}}}m", "final")) for shard in range(SHARDS)]
-
-
-def open_panes(many: Cluster, end_ms: int) -> list[int]:
-    """Ends of panes that are final and still with a shard."""
-    return [
-        int(end)
-        for shard in range(SHARDS)
-        for kept in of_shard(many, shard, "smembers", f"{{{shard}}}aggs").split()
-        for end in of_shard(many, shard, "hkeys", f"{{{shard}}}i:{kept}").split()
-        if int(end) <= end_ms
-    ]
-
-
-def of_shard(many: Cluster, shard: int, *words: str) -> str:
-    """What the Redis that has the shard says."""
-    logs = many.ground.logs
-    return logs[shard % len(logs)].cli(*words)
+    poll_until(lambda: min(many.finals_ms(SHARDS)) >= end_ms, FINAL_S, "the cluster's panes are final", 1)
+    poll_until(lambda: min(many.open_ends_ms(SHARDS)) > end_ms, STORED_S, "the cluster's panes are in its database", 1)
