@@ -7,8 +7,6 @@ Every step that finds another `rev` or holder raises Lost, and what was warm cou
 import secrets
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from precompute.clock import Clock
 from precompute.cluster.log import RedisSampleLog
 from precompute.cluster.server import ServerDown
@@ -148,12 +146,3 @@ class ShardGround:
                 self._found = add_hole(self._found, entry.hole)
                 self.progress = add_hole(self.progress, entry.hole)
             self.applied = entry.id
-
-
-def pane_blobs(ends_ms: Sequence[int], flags: Sequence[int], blobs: Sequence[bytes], most: int) -> list[list[PaneBlob]]:
-    """Panes in parts of about `most` bytes, one pane at least."""
-    sizes = np.cumsum([len(blob) for blob in blobs])
-    parts: dict[int, list[PaneBlob]] = {}
-    for end_ms, flag, blob, size in zip(ends_ms, flags, blobs, sizes.tolist(), strict=True):
-        parts.setdefault((size - 1) // most if size else 0, []).append(PaneBlob(end_ms, flag, blob))
-    return list(parts.values())

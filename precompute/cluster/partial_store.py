@@ -6,7 +6,6 @@ from typing import Protocol
 
 import numpy as np
 
-from precompute.cluster.ground import pane_blobs
 from precompute.cluster.server import ServerDown, ServerFull
 from precompute.cluster.shard import PaneBlob, Shard
 from precompute.errors import BlobError
@@ -31,7 +30,10 @@ class Stored(Protocol):
 
 
 class PartialStore:
-    """See the module's text; panes that only the long-term store has are known by their ends."""
+    """See the module's text; panes that only the long-term store has are known by their ends.
+
+    What a commit promises holds for each aggregation and about a MB of panes. Plans are not told: 1 stands for all.
+    """
 
     def __init__(self, shard: Shard, commit: Commit, stored: Stored) -> None:
         self._shard, self._commit, self._stored = shard, commit, stored
@@ -41,9 +43,10 @@ class PartialStore:
     def commit(self, summaries: Sequence[tuple[str, Summary]]) -> None:
         with _errors():
             for aggregation_id, summary in summaries:
-                blobs = [to_bytes(select(summary, np.array([pane]))) for pane in range(summary.panes)]
-                for part in pane_blobs(summary.ends_ms.tolist(), summary.flags.tolist(), blobs, _COMMIT_BYTES):
-                    self._commit(aggregation_id, int(summary.seen.max()), part)
+                for seen in np.unique(summary.seen):  # one, unless panes of several ticks come together
+                    same = select(summary, np.flatnonzero(summary.seen == seen))
+                    for part in _parts([_pane(same, pane) for pane in range(same.panes)]):
+                        self._commit(aggregation_id, int(seen), part)
                 self._note(aggregation_id, summary.ends_ms)
 
     def get(self, aggregation_id: str, after_ms: int, until_ms: int) -> Summary:
@@ -108,6 +111,25 @@ class PartialStore:
         ends, seen, flags = self._shard.index([aggregation_id])[0]
         inside = (ends > after_ms) & (ends <= until_ms)
         return ends[inside], seen[inside], flags[inside].astype(np.int64)
+
+
+def _pane(summary: Summary, pane: int) -> PaneBlob:
+    blob = to_bytes(select(summary, np.array([pane])))
+    return PaneBlob(int(summary.ends_ms[pane]), int(summary.flags[pane]), blob)
+
+
+def _parts(panes: Sequence[PaneBlob]) -> Iterator[Sequence[PaneBlob]]:
+    """In parts of about a commit's bytes, one pane at least."""
+    part: list[PaneBlob] = []
+    size = 0
+    for pane in panes:
+        if part and size + len(pane.blob) > _COMMIT_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(pane)
+        size += len(pane.blob)
+    if part:
+        yield part
 
 
 @contextmanager
