@@ -1,6 +1,7 @@
 """What changes a shard, as Lua scripts: each is one step of the protocol (docs/cluster.md), done as a whole.
 
     {s}m       hash: holder until rev floor final base alive born · last bytes cut read · seg sbytes ·
+               lasting, what final was a minute ago; coming since, what it will be and the time of that ·
                w:<writer> = "seq ms" ·
                wanted: bytes of the largest entry that was refused for want of room, until there is room for it
     {s}log     stream, the sample log: `b` an entry of samples; or `h`, `a`, `u` a hole: metric, after, until
@@ -194,7 +195,7 @@ END = Script(
     + """
 -- KEYS m log segs holes   ARGV now holder rev · clean_to keep future read segment_ms release holes_before
 local now = now_ms()
-local m = redis.call('HMGET', KEYS[1], 'holder', 'until', 'rev', 'floor', 'final', 'base', 'cut')
+local m = redis.call('HMGET', KEYS[1], 'holder', 'until', 'rev', 'floor', 'final', 'base', 'cut', 'coming', 'since')
 """
     + _HELD
     + """
@@ -207,11 +208,18 @@ end
 base, cut = trimmed(final - tonumber(ARGV[5]) - tonumber(ARGV[6]), tonumber(ARGV[6]), base, cut)
 if ARGV[10] ~= '' then redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', ARGV[10]) end
 redis.call('HSET', KEYS[1], 'final', whole(final), 'base', whole(base), 'cut', whole(cut), 'read', ARGV[7])
+if now - tonumber(m[9] or '0') >= 60000 then
+  redis.call('HSET', KEYS[1], 'lasting', m[8] or '0', 'coming', whole(final), 'since', whole(now))
+end
 if ARGV[9] == '1' then redis.call('HSET', KEYS[1], 'holder', '', 'until', '0') end
 return {'ok', whole(final), whole(base)}
 """
 )
-"""Note how far all is final and read, trim the log by whole segments, and give the lease back if asked to."""
+"""Note how far all is final and read, trim the log by whole segments, and give the lease back if asked to.
+
+A server that loses its last seconds falls back to an older floor and an older final, and takes samples again that were
+too old. `lasting` is what no such loss of less than a minute goes behind: what leaves for the long-term store is older.
+"""
 
 TRIM = Script(
     _WHATEVER_MEMORY

@@ -84,6 +84,8 @@ class ShardState:
     summary_bytes: int
     wanted: int = 0
     """Size of the largest entry that was refused for want of room; 0 once there is room for it."""
+    lasting_ms: int = 0
+    """What final was a minute ago at least: a server that loses its last seconds does not fall behind it."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +312,7 @@ class Shard:
         return f"{{{self.number}}}i:{aggregation_id}", f"{{{self.number}}}p:{aggregation_id}"
 
 
-_NUMBERS = ("until", "floor", "final", "base", "alive", "born", "bytes", "cut", "read", "sbytes", "wanted")
+_NUMBERS = ("until", "floor", "final", "base", "alive", "born", "bytes", "cut", "read", "sbytes", "wanted", "lasting")
 _STATE = ("holder", "rev", "last", *_NUMBERS)
 
 
@@ -319,10 +321,12 @@ def parse_state(reply: Sequence[bytes | None]) -> ShardState | None:
     holder, rev, last = (text or b"" for text in reply[:3])
     if not last:
         return None
-    until, floor, final, base, alive, born, size, cut, read, summaries, wanted = (int(n or 0) for n in reply[3:])
+    until, floor, final, base, alive, born, size, cut, read, summaries, wanted, lasting = (
+        int(n or 0) for n in reply[3:]
+    )
     return ShardState(
         holder.decode(), until, rev.decode(), floor, final, base, alive, born, entry_number(last), size, cut, read,
-        summaries, wanted,
+        summaries, wanted, lasting,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import pytest
 from precompute.aggregations import Aggregation
 from precompute.clock import ManualClock
 from precompute.cluster.log import RedisSampleLog
+from precompute.cluster.partial_store import Stored
 from precompute.cluster.shard import Shard, ShardLimits, appended
 from precompute.cluster.shards import Shards
 from precompute.cluster.worker import ShardWorkers, WorkerSettings
@@ -38,10 +39,12 @@ class World:
     log: RedisSampleLog
     table: SeriesTable
 
-    def worker(self, name: str, kept: Sequence[Aggregation] = KEPT) -> ShardWorkers:
+    def worker(
+        self, name: str, kept: Sequence[Aggregation] = KEPT, stored: Stored | None = None
+    ) -> ShardWorkers:  # fmt: skip
         limits = EngineLimits(HOUR_MS, LATENESS_MS, HOUR_MS, HOUR_MS, tick_ms=WIDTH_MS)
         settings = WorkerSettings(name, WIDTH_MS, 0, 1 << 26, 100, limits)
-        return ShardWorkers(self.shards, settings, lambda: kept, MemoryStore(), self.clock)
+        return ShardWorkers(self.shards, settings, lambda: kept, stored or MemoryStore(), self.clock)
 
     @property
     def shard(self) -> Shard:
