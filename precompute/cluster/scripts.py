@@ -41,6 +41,12 @@ local function is_mine(m)  -- m: holder, until, rev
 end
 """
 
+_IN_LOG = """
+local function in_log(key, id)  -- "0-0": before the first
+  return id == '0-0' or #redis.call('XRANGE', key, id, id) == 1
+end
+"""
+
 _TRIMMED = """
 local function trimmed(latest, future, base, cut)  -- KEYS m log segs; the base and cut that follow
   local segs, first, first_ms = redis.call('HGETALL', KEYS[3]), '', -1
@@ -141,14 +147,15 @@ While an entry that was refused would still be refused, nobody counts as listeni
 BEGIN = Script(
     _WHATEVER_MEMORY
     + _NOW
+    + _IN_LOG
     + """
--- KEYS m   ARGV now holder rev new_rev lease · acceptance own_now trusted
+-- KEYS m log   ARGV now holder rev new_rev lease · acceptance own_now trusted applied
 local now = now_ms()
 local m = redis.call('HMGET', KEYS[1], 'holder', 'until', 'rev', 'floor')
 if not m[4] then return {'missing'} end
 if m[1] ~= '' and m[1] ~= ARGV[2] and tonumber(m[2]) >= now then return {'taken', m[1]} end
 local rev, floor = ARGV[3], tonumber(m[4])
-if m[1] ~= ARGV[2] or m[3] ~= rev or rev == '' then rev = ARGV[4] end
+if m[1] ~= ARGV[2] or m[3] ~= rev or rev == '' or not in_log(KEYS[2], ARGV[9]) then rev = ARGV[4] end
 local own = tonumber(ARGV[7])
 if ARGV[8] == '1' and math.abs(own - now) <= 5000 then
   floor = math.max(floor, math.min(now, own) - tonumber(ARGV[6]))
@@ -158,22 +165,24 @@ redis.call('HSET', KEYS[1], 'holder', ARGV[2], 'until', whole(now + tonumber(ARG
 return {'ok', rev}
 """
 )
-"""Take or renew the lease, and raise the floor. A new rev in the answer: another held it, or it was never warm."""
+"""Take or renew the lease, and raise the floor. A new rev in the answer: another held it, it was never warm, or the
+log has lost `applied`, the newest entry that was read."""
 
 COMMIT = Script(
     _WHATEVER_MEMORY
     + _NOW
+    + _IN_LOG
     + """
--- KEYS m told aggs i p   ARGV now holder rev new_rev lease · aggregation seen · (end flags blob)…
+-- KEYS m told aggs i p log   ARGV now holder rev new_rev lease · aggregation seen id · (end flags blob)…
 local now = now_ms()
 local m = redis.call('HMGET', KEYS[1], 'holder', 'until', 'rev', 'sbytes')
 if m[3] == ARGV[4] then return 'done' end
 """
     + _HELD
     + """
-if not is_mine(m) then return 'lost' end
+if not is_mine(m) or not in_log(KEYS[6], ARGV[8]) then return 'lost' end
 local sbytes, ends, flags = tonumber(m[4]), {}, {}
-for at = 8, #ARGV, 3 do
+for at = 9, #ARGV, 3 do
   sbytes = sbytes - redis.call('HSTRLEN', KEYS[5], ARGV[at]) + #ARGV[at + 2]
   redis.call('HSET', KEYS[5], ARGV[at], ARGV[at + 2])
   redis.call('HSET', KEYS[4], ARGV[at], ARGV[7] .. ' ' .. ARGV[at + 1])
@@ -186,7 +195,7 @@ redis.call('XADD', KEYS[2], 'MAXLEN', '~', '20000', '*', 'o', 'commit', 'a', ARG
 return 'ok'
 """
 )
-"""Panes of one aggregation, each in place of what was there."""
+"""Panes of one aggregation, each in place of what was there; none that have seen what the log has lost."""
 
 END = Script(
     _WHATEVER_MEMORY

@@ -15,7 +15,7 @@ from precompute.stores.base import StoreError
 from precompute.stores.database import DatabaseStore
 from precompute.summaries import Summary, select
 from tests.cluster.test_worker import KEPT, World
-from tests.cluster.test_worker import world as world  # noqa: PLC0414 (a fixture)
+from tests.cluster.test_worker import world as world
 from tests.precompute.made_node import HOUR_MS, WIDTH_MS
 from tests.precompute.made_summaries import same
 
