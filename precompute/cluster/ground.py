@@ -1,7 +1,8 @@
 """What a worker's engine stands on: one shard's samples, read from its log, and its progress in Redis.
 
 Cold, nothing is known. Warm, the head holds the log up to `applied`, and nobody else has committed since (`rev`).
-Every step that finds another `rev` or holder raises Lost, and what was warm counts no more.
+Every step that finds another `rev` or holder, or a log that lost what was read of it, raises Lost, and what was warm
+counts no more.
 """
 
 import secrets
@@ -107,12 +108,12 @@ class ShardGround:
 
     def _renew(self) -> None:
         if self._lease(self._rev) != self._rev:
-            raise Lost(f"shard {self.shard.number} was held by another worker meanwhile")
+            raise Lost(f"shard {self.shard.number} was held by another worker meanwhile, or its log lost entries")
 
     def _lease(self, rev: str) -> str:
         trusted = abs(self._clock.now_ms() - self._clock.boot_ms() - self._clock_offset_ms) <= 5000
         new_rev = secrets.token_hex(8)
-        found, other = self.shard.begin(self._holder, rev, new_rev, self._clock.now_ms(), trusted)
+        found, other = self.shard.begin(self._holder, rev, new_rev, self._clock.now_ms(), trusted, self.applied)
         if found is None:
             raise Lost(f"shard {self.shard.number} is held by {other}")
         return found

@@ -1,6 +1,7 @@
 """What changes a shard, as Lua scripts: each is one step of the protocol (docs/cluster.md), done as a whole.
 
     {s}m       hash: holder until rev floor final base alive born · last bytes cut read · seg sbytes ·
+               lasting, what final was a minute ago; coming since, what it will be and the time of that ·
                w:<writer> = "seq ms" ·
                wanted: bytes of the largest entry that was refused for want of room, until there is room for it
     {s}log     stream, the sample log: `b` an entry of samples; or `h`, `a`, `u` a hole: metric, after, until
@@ -37,6 +38,12 @@ _WHATEVER_MEMORY = "#!lua flags=allow-oom\n"
 _HELD = """
 local function is_mine(m)  -- m: holder, until, rev
   return m[1] == ARGV[2] and m[3] == ARGV[3] and tonumber(m[2]) >= now
+end
+"""
+
+_IN_LOG = """
+local function in_log(key, id)  -- "0-0": before the first
+  return id == '0-0' or #redis.call('XRANGE', key, id, id) == 1
 end
 """
 
@@ -140,14 +147,15 @@ While an entry that was refused would still be refused, nobody counts as listeni
 BEGIN = Script(
     _WHATEVER_MEMORY
     + _NOW
+    + _IN_LOG
     + """
--- KEYS m   ARGV now holder rev new_rev lease · acceptance own_now trusted
+-- KEYS m log   ARGV now holder rev new_rev lease · acceptance own_now trusted applied
 local now = now_ms()
 local m = redis.call('HMGET', KEYS[1], 'holder', 'until', 'rev', 'floor')
 if not m[4] then return {'missing'} end
 if m[1] ~= '' and m[1] ~= ARGV[2] and tonumber(m[2]) >= now then return {'taken', m[1]} end
 local rev, floor = ARGV[3], tonumber(m[4])
-if m[1] ~= ARGV[2] or m[3] ~= rev or rev == '' then rev = ARGV[4] end
+if m[1] ~= ARGV[2] or m[3] ~= rev or rev == '' or not in_log(KEYS[2], ARGV[9]) then rev = ARGV[4] end
 local own = tonumber(ARGV[7])
 if ARGV[8] == '1' and math.abs(own - now) <= 5000 then
   floor = math.max(floor, math.min(now, own) - tonumber(ARGV[6]))
@@ -157,22 +165,24 @@ redis.call('HSET', KEYS[1], 'holder', ARGV[2], 'until', whole(now + tonumber(ARG
 return {'ok', rev}
 """
 )
-"""Take or renew the lease, and raise the floor. A new rev in the answer: another held it, or it was never warm."""
+"""Take or renew the lease, and raise the floor. A new rev in the answer: another held it, it was never warm, or the
+log has lost `applied`, the newest entry that was read."""
 
 COMMIT = Script(
     _WHATEVER_MEMORY
     + _NOW
+    + _IN_LOG
     + """
--- KEYS m told aggs i p   ARGV now holder rev new_rev lease · aggregation seen · (end flags blob)…
+-- KEYS m told aggs i p log   ARGV now holder rev new_rev lease · aggregation seen id · (end flags blob)…
 local now = now_ms()
 local m = redis.call('HMGET', KEYS[1], 'holder', 'until', 'rev', 'sbytes')
 if m[3] == ARGV[4] then return 'done' end
 """
     + _HELD
     + """
-if not is_mine(m) then return 'lost' end
+if not is_mine(m) or not in_log(KEYS[6], ARGV[8]) then return 'lost' end
 local sbytes, ends, flags = tonumber(m[4]), {}, {}
-for at = 8, #ARGV, 3 do
+for at = 9, #ARGV, 3 do
   sbytes = sbytes - redis.call('HSTRLEN', KEYS[5], ARGV[at]) + #ARGV[at + 2]
   redis.call('HSET', KEYS[5], ARGV[at], ARGV[at + 2])
   redis.call('HSET', KEYS[4], ARGV[at], ARGV[7] .. ' ' .. ARGV[at + 1])
@@ -185,7 +195,7 @@ redis.call('XADD', KEYS[2], 'MAXLEN', '~', '20000', '*', 'o', 'commit', 'a', ARG
 return 'ok'
 """
 )
-"""Panes of one aggregation, each in place of what was there."""
+"""Panes of one aggregation, each in place of what was there; none that have seen what the log has lost."""
 
 END = Script(
     _WHATEVER_MEMORY
@@ -194,7 +204,7 @@ END = Script(
     + """
 -- KEYS m log segs holes   ARGV now holder rev · clean_to keep future read segment_ms release holes_before
 local now = now_ms()
-local m = redis.call('HMGET', KEYS[1], 'holder', 'until', 'rev', 'floor', 'final', 'base', 'cut')
+local m = redis.call('HMGET', KEYS[1], 'holder', 'until', 'rev', 'floor', 'final', 'base', 'cut', 'coming', 'since')
 """
     + _HELD
     + """
@@ -207,11 +217,18 @@ end
 base, cut = trimmed(final - tonumber(ARGV[5]) - tonumber(ARGV[6]), tonumber(ARGV[6]), base, cut)
 if ARGV[10] ~= '' then redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', ARGV[10]) end
 redis.call('HSET', KEYS[1], 'final', whole(final), 'base', whole(base), 'cut', whole(cut), 'read', ARGV[7])
+if now - tonumber(m[9] or '0') >= 60000 then
+  redis.call('HSET', KEYS[1], 'lasting', m[8] or '0', 'coming', whole(final), 'since', whole(now))
+end
 if ARGV[9] == '1' then redis.call('HSET', KEYS[1], 'holder', '', 'until', '0') end
 return {'ok', whole(final), whole(base)}
 """
 )
-"""Note how far all is final and read, trim the log by whole segments, and give the lease back if asked to."""
+"""Note how far all is final and read, trim the log by whole segments, and give the lease back if asked to.
+
+A server that loses its last seconds falls back to an older floor and an older final, and takes samples again that were
+too old. `lasting` is what no such loss of less than a minute goes behind: what leaves for the long-term store is older.
+"""
 
 TRIM = Script(
     _WHATEVER_MEMORY

@@ -84,6 +84,8 @@ class ShardState:
     summary_bytes: int
     wanted: int = 0
     """Size of the largest entry that was refused for want of room; 0 once there is room for it."""
+    lasting_ms: int = 0
+    """What final was a minute ago at least: a server that loses its last seconds does not fall behind it."""
 
 
 @dataclass(frozen=True)
@@ -222,15 +224,18 @@ class Shard:
 
     # -- the worker
 
-    def begin(self, holder: str, rev: str, new_rev: str, own_now_ms: int, trusted: bool) -> tuple[str | None, str]:
+    def begin(
+        self, holder: str, rev: str, new_rev: str, own_now_ms: int, trusted: bool, applied: int = 0
+    ) -> tuple[str | None, str]:  # fmt: skip
         """Take or renew the lease, and raise the floor: (rev, ""), or (None, who holds it).
 
-        rev: of the last step that succeeded; "" while nothing is warm. Where the answer is `new_rev`, nothing that is
-        known of the shard counts any more. Raises LogDamaged where it has no metadata.
+        rev: of the last step that succeeded; "" while nothing is warm. applied: the newest log entry that was read.
+        Where the answer is `new_rev`, nothing that is known of the shard counts any more. Raises LogDamaged where it
+        has no metadata.
         """
         own = self.limits
-        bounds = (own.lease_ms, own.acceptance_ms, own_now_ms, int(trusted))
-        reply = self.server.run(Call(BEGIN, (self._m,), (self._now(), holder, rev, new_rev, *bounds)))
+        bounds = (own.lease_ms, own.acceptance_ms, own_now_ms, int(trusted), stream_id(applied))
+        reply = self.server.run(Call(BEGIN, (self._m, self.log_key), (self._now(), holder, rev, new_rev, *bounds)))
         if reply[0] == b"missing":
             raise LogDamaged(f"shard {self.number} has no metadata in {self.server.name}")
         return (reply[1].decode(), "") if reply[0] == b"ok" else (None, reply[1].decode())
@@ -238,11 +243,12 @@ class Shard:
     def commit(
         self, holder: str, rev: str, new_rev: str, aggregation_id: str, seen: int, panes: Sequence[PaneBlob]
     ) -> bool:
-        """Put these panes in place of what was there; false where the shard is not ours any more. May be repeated."""
+        """Put these panes in place of what was there; false where the shard is not ours any more, or its log
+        has lost the entry `seen`. May be repeated."""
         i, p = self._panes(aggregation_id)
         flat: list[Argument] = [part for pane in panes for part in (pane.end_ms, pane.flags, pane.blob)]
-        about = (self._now(), holder, rev, new_rev, self.limits.lease_ms, aggregation_id, seen)
-        reply = self.server.run(Call(COMMIT, (self._m, self.told_key, self._aggs, i, p), [*about, *flat]))
+        about = (self._now(), holder, rev, new_rev, self.limits.lease_ms, aggregation_id, seen, stream_id(seen))
+        reply = self.server.run(Call(COMMIT, (self._m, self.told_key, self._aggs, i, p, self.log_key), [*about, *flat]))
         return bool(reply != b"lost")
 
     def end(
@@ -310,7 +316,7 @@ class Shard:
         return f"{{{self.number}}}i:{aggregation_id}", f"{{{self.number}}}p:{aggregation_id}"
 
 
-_NUMBERS = ("until", "floor", "final", "base", "alive", "born", "bytes", "cut", "read", "sbytes", "wanted")
+_NUMBERS = ("until", "floor", "final", "base", "alive", "born", "bytes", "cut", "read", "sbytes", "wanted", "lasting")
 _STATE = ("holder", "rev", "last", *_NUMBERS)
 
 
@@ -319,10 +325,12 @@ def parse_state(reply: Sequence[bytes | None]) -> ShardState | None:
     holder, rev, last = (text or b"" for text in reply[:3])
     if not last:
         return None
-    until, floor, final, base, alive, born, size, cut, read, summaries, wanted = (int(n or 0) for n in reply[3:])
+    until, floor, final, base, alive, born, size, cut, read, summaries, wanted, lasting = (
+        int(n or 0) for n in reply[3:]
+    )
     return ShardState(
         holder.decode(), until, rev.decode(), floor, final, base, alive, born, entry_number(last), size, cut, read,
-        summaries, wanted,
+        summaries, wanted, lasting,
     )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """Final panes leave Redis for the long-term store: merged over all shards, in packs that never change.
 
 A pack holds the panes of one stretch of the grid, `(k * PANES * width, (k + 1) * PANES * width]`. It is stored once no
-pane of it can come any more that is not there: every end is final in all shards, and either all shards have it, or some
-shard can never make it. Whoever stores it makes the same pack, so it does not matter how many do.
+pane of it can come any more that is not there: every end has been final in all shards for a minute, which no server
+that loses its last seconds takes back, and either all shards have it, or some shard can never make it. Whoever stores
+it makes the same pack, so it does not matter how many do.
 """
 
 import logging
@@ -79,11 +80,15 @@ class Storing:
         try:
             for aggregation in aggregations:
                 self._store(aggregation, states)
-            self._retire(aggregations)
+            self._retire(aggregations, self._time_ms(states))
         except StoreError as error:
             self.counts.failed += 1
             logger.warning("final panes wait in Redis: %s", error)
         self._make_room(states)
+
+    def _time_ms(self, states: Sequence[ShardState]) -> int:
+        """Now; never later than samples were listened for: a clock that runs ahead drops nothing too early."""
+        return min([self._clock.now_ms(), *(state.alive_ms for state in states)])
 
     def _states(self) -> list[ShardState]:
         states = self._shards.states()
@@ -94,12 +99,12 @@ class Storing:
 
     def _store(self, aggregation: Aggregation, states: Sequence[ShardState]) -> None:
         width_ms = aggregation.width_ms
-        final_ms, span_ms = min(state.final_ms for state in states), PANES * width_ms
+        lasting_ms, span_ms = min(state.lasting_ms for state in states), PANES * width_ms
         indexes = self._shards.ask_all([(s, s.ask_ends(aggregation.id)) for s in self._shards.all])
         ends = [np.sort(np.array(reply, np.int64)) for reply in indexes]
         some = np.unique(np.concatenate(ends))
         for first_ms in np.unique((some - 1) // span_ms) * span_ms:
-            if first_ms + span_ms <= final_ms:
+            if first_ms + span_ms <= lasting_ms:
                 grid = np.arange(first_ms + width_ms, first_ms + span_ms + 1, width_ms, dtype=np.int64)
                 self._store_pack(aggregation, grid, ends, states)
 
@@ -126,7 +131,7 @@ class Storing:
         """Which panes some shard does not have and can never make."""
         never = np.zeros(len(grid), np.bool_)
         for mine, state in zip(there, states, strict=True):
-            first_ms = max(state.base_ms + aggregation.reach_ms - 1, self._clock.now_ms() - aggregation.retention_ms)
+            first_ms = max(state.base_ms + aggregation.reach_ms - 1, self._time_ms(states) - aggregation.retention_ms)
             never |= ~mine & (grid <= max(first_ms, state.born_ms))
         return never
 
@@ -150,8 +155,8 @@ class Storing:
                 shard.forget(aggregation_id, "dropped", np.array([end_ms], np.int64))
         return joined(pieces, int(ends[0]) - 1, int(ends[-1]))
 
-    def _retire(self, aggregations: Sequence[Aggregation]) -> None:
-        now_ms, kept = self._clock.now_ms(), {a.id for a in aggregations}
+    def _retire(self, aggregations: Sequence[Aggregation], now_ms: int) -> None:
+        kept = {a.id for a in aggregations}
         for aggregation in aggregations:
             self._long_term.drop(aggregation.id, now_ms - aggregation.retention_ms)
         gone = [name for name in self._long_term.aggregations() if name not in kept]

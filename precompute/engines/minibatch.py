@@ -93,7 +93,7 @@ class MiniBatchEngine:
             self.books = {a.id: self._stored(a) for a in self.aggregations}
             for gone in set(self.store.aggregations()) - self.books.keys():
                 self._rewind(gone)
-                self._remains[gone] = self.clock.now_ms()
+                self._remains[gone] = self._time_ms()
 
     def replace(self, aggregations: Sequence[Aggregation]) -> None:
         """Keep these from now on and no others; the next tick fills the new ones, as far back as the samples go.
@@ -109,7 +109,7 @@ class MiniBatchEngine:
                 self._rewind(name)
             self.books = books  # first: whoever plans with an aggregation finds its book
             self.aggregations = tuple(new.values())
-            left = {**self._remains, **dict.fromkeys(gone, self.clock.now_ms())}
+            left = {**self._remains, **dict.fromkeys(gone, self._time_ms())}
             self._remains = {name: since_ms for name, since_ms in left.items() if name not in new}
             self.switches += 1
 
@@ -159,7 +159,11 @@ class MiniBatchEngine:
 
     def sealed_ms(self) -> int:
         """Panes that end at or before this time may be summarised."""
-        return min(self.intake.progress.alive_ms, self.clock.now_ms()) - self.limits.lateness_ms
+        return self._time_ms() - self.limits.lateness_ms
+
+    def _time_ms(self) -> int:
+        """Now; never later than samples were listened for: a clock that runs ahead lets go of nothing too early."""
+        return min(self.intake.progress.alive_ms, self.clock.now_ms())
 
     def dirty(self, aggregation: Aggregation, ends_ms: I64) -> Bool:
         """Which of these panes have no summary, or one that lacks a sample; bool[p]."""
@@ -234,7 +238,7 @@ class MiniBatchEngine:
         progress, reach_ms = self.intake.progress, aggregation.reach_ms
         oldest_ms = self.intake.oldest_ms()
         first_ms = progress.final_ms if oldest_ms is None else min(progress.final_ms, oldest_ms - 1)
-        first_ms = max(first_ms, progress.base_ms + reach_ms - 1, self.clock.now_ms() - aggregation.retention_ms)
+        first_ms = max(first_ms, progress.base_ms + reach_ms - 1, self._time_ms() - aggregation.retention_ms)
         ends = np.array(ends_between(first_ms, self.sealed_ms(), aggregation.width_ms), np.int64)
         older = ends <= progress.final_ms
         missing = self.book(aggregation).seen(ends) < 0
@@ -272,7 +276,7 @@ class MiniBatchEngine:
 
     def _trim(self) -> None:
         """Let go of samples that no pane to come can need, and of summaries past their retention."""
-        now_ms = self.clock.now_ms()
+        now_ms = self._time_ms()
         self.intake.trim(self.intake.progress.final_ms - self.limits.kept_ms)
         with self._switching:
             self._trim_summaries(now_ms)

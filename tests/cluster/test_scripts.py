@@ -8,7 +8,7 @@ import pytest
 from precompute.clock import ManualClock
 from precompute.cluster.log import RedisSampleLog
 from precompute.cluster.server import ServerFull
-from precompute.cluster.shard import PaneBlob, Samples, Shard, appended
+from precompute.cluster.shard import PaneBlob, Samples, Shard, appended, stream_id
 from precompute.errors import LogDamaged
 from precompute.labels import SeriesTable
 from precompute.log.base import Hole
@@ -189,24 +189,24 @@ def test_a_lease_is_taken_once_renewed_by_its_holder_and_free_when_it_ends(shard
 def test_a_holder_whose_lease_ended_goes_on_if_nobody_came(shard: Shard, clock: ManualClock) -> None:
     begun(shard, clock)
     clock.advance(LIMITS.lease_ms + 1)
-    assert not shard.commit("w", "r1", "r2", "a", 1, [PANE])
+    assert not shard.commit("w", "r1", "r2", "a", 0, [PANE])
     assert begun(shard, clock, rev="r1", new_rev="r5") == "r1"
-    assert shard.commit("w", "r1", "r2", "a", 1, [PANE])
+    assert shard.commit("w", "r1", "r2", "a", 0, [PANE])
 
 
 def test_a_commit_may_be_repeated_and_needs_the_rev_before_it(shard: Shard, clock: ManualClock) -> None:
     begun(shard, clock)
-    assert [shard.commit("w", "r1", "r2", "a", 7, [PANE]) for _ in range(2)] == [True, True]
-    assert not shard.commit("w", "r1", "r3", "a", 7, [PANE])
+    assert [shard.commit("w", "r1", "r2", "a", 0, [PANE]) for _ in range(2)] == [True, True]
+    assert not shard.commit("w", "r1", "r3", "a", 0, [PANE])
     ends, seen, flags = shard.index(["a"])[0]
-    assert (ends.tolist(), seen.tolist(), flags.tolist()) == ([NOW_MS], [7], [0])
+    assert (ends.tolist(), seen.tolist(), flags.tolist()) == ([NOW_MS], [0], [0])
     assert shard.blobs("a", ends) == [b"x"]
 
 
 def test_the_bytes_of_summaries_are_those_that_are_kept(shard: Shard, clock: ManualClock) -> None:
     begun(shard, clock)
-    shard.commit("w", "r1", "r2", "a", 7, [PaneBlob(1, 0, b"xxx"), PaneBlob(2, 0, b"yy")])
-    shard.commit("w", "r2", "r3", "a", 7, [PaneBlob(2, 0, b"zzzz")])
+    shard.commit("w", "r1", "r2", "a", 0, [PaneBlob(1, 0, b"xxx"), PaneBlob(2, 0, b"yy")])
+    shard.commit("w", "r2", "r3", "a", 0, [PaneBlob(2, 0, b"zzzz")])
     state = shard.state()
     assert state is not None
     assert state.summary_bytes == 7
@@ -216,11 +216,23 @@ def test_the_bytes_of_summaries_are_those_that_are_kept(shard: Shard, clock: Man
     assert (state.summary_bytes, shard.aggregations()) == (0, ())
 
 
+def test_what_has_seen_an_entry_that_is_lost_is_not_committed(
+    shard: Shard, sender: Sender, clock: ManualClock
+) -> None:
+    entry = sender.send(block(sender, NOW_MS)).entry
+    begun(shard, clock)
+    assert shard.begin("w", "r1", "r2", NOW_MS, True, entry)[0] == "r1"
+    assert shard.commit("w", "r1", "r2", "a", entry, [PANE])
+    shard.server.ask("XDEL", shard.log_key, stream_id(entry))
+    assert not shard.commit("w", "r2", "r3", "a", entry, [PANE])
+    assert shard.begin("w", "r2", "r3", NOW_MS, True, entry)[0] == "r3"
+
+
 def test_one_who_was_overtaken_can_neither_commit_nor_end(shard: Shard, clock: ManualClock) -> None:
     begun(shard, clock)
     clock.advance(LIMITS.lease_ms + 1)
     begun(shard, clock, holder="other", new_rev="r2")
-    assert not shard.commit("w", "r1", "r3", "a", 7, [PANE])
+    assert not shard.commit("w", "r1", "r3", "a", 0, [PANE])
     assert ended(shard, "r1", None) is None
 
 
@@ -306,7 +318,7 @@ def test_without_memory_samples_are_refused_and_workers_go_on(
         with pytest.raises(ServerFull, match="maxmemory"):
             sender.send(block(sender, clock.now_ms()))
         assert begun(shard, clock) == "r1"
-        assert shard.commit("w", "r1", "r2", "a", 7, [PANE])
+        assert shard.commit("w", "r1", "r2", "a", 0, [PANE])
         assert ended(shard, "r2", floor_ms(shard)) is not None
         shard.forget("a", "stored", np.array([NOW_MS]))
         assert len(shard.read(0, 100)) < before

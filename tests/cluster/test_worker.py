@@ -1,7 +1,7 @@
 """A worker's shard on a real Redis: what it commits is what one process makes, whoever else held it meanwhile."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +9,10 @@ import pytest
 
 from precompute.aggregations import Aggregation
 from precompute.clock import ManualClock
+from precompute.cluster.ground import Lost
 from precompute.cluster.log import RedisSampleLog
-from precompute.cluster.shard import Shard, ShardLimits, appended
+from precompute.cluster.partial_store import Stored
+from precompute.cluster.shard import Shard, ShardLimits, appended, stream_id
 from precompute.cluster.shards import Shards
 from precompute.cluster.worker import ShardWorkers, WorkerSettings
 from precompute.engines.minibatch import EngineLimits
@@ -38,10 +40,12 @@ class World:
     log: RedisSampleLog
     table: SeriesTable
 
-    def worker(self, name: str, kept: Sequence[Aggregation] = KEPT) -> ShardWorkers:
+    def worker(
+        self, name: str, kept: Sequence[Aggregation] = KEPT, stored: Stored | None = None
+    ) -> ShardWorkers:  # fmt: skip
         limits = EngineLimits(HOUR_MS, LATENESS_MS, HOUR_MS, HOUR_MS, tick_ms=WIDTH_MS)
         settings = WorkerSettings(name, WIDTH_MS, 0, 1 << 26, 100, limits)
-        return ShardWorkers(self.shards, settings, lambda: kept, MemoryStore(), self.clock)
+        return ShardWorkers(self.shards, settings, lambda: kept, stored or MemoryStore(), self.clock)
 
     @property
     def shard(self) -> Shard:
@@ -101,8 +105,6 @@ def test_its_panes_are_those_of_one_process(world: World, tmp_path: Path) -> Non
 
 def _from(summary: Summary, first_ms: int) -> Summary:
     """Without what numbers of entries say, which are each log's own."""
-    from dataclasses import replace
-
     from precompute.summaries import between
 
     part = between(summary, first_ms - 1, 1 << 62)
@@ -163,6 +165,35 @@ def test_one_that_stalls_past_its_lease_cannot_commit(world: World) -> None:
     with pytest.raises(Exception, match="not ours"):
         warm.ground.trim(0)
     assert all((a == b).all() for a, b in zip(before, world.shard.index([KEPT[0].id])[0], strict=True))
+
+
+def lose_newest(world: World) -> None:
+    """The server has lost the newest entry and what it noted of it, as after a crash."""
+    entries = [number for number, _ in world.shard.read(0, 1000)]
+    world.shard.server.ask("XDEL", world.shard.log_key, stream_id(entries[-1]))
+    world.shard.server.ask("HSET", "{0}m", "last", stream_id(entries[-2]))
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_a_sample_that_the_log_has_lost_is_in_no_pane(world: World, more: bool) -> None:
+    worker = world.worker("a")
+    world.scrape()
+    world.pass_time(45_000)
+    worker.tick(0)
+    before = world.partials(KEPT[0])
+    world.write([(series("x", job="a", pod="lost"), START_MS + 1000, 1e6)])
+    warm = worker.held_by_number[0].warm
+    assert warm is not None
+    warm.ground.begin(HOUR_MS)
+    lose_newest(world)
+    if more:
+        world.write([(series("x", job="a", pod="p1"), START_MS + 1000, 0.5)])
+    with pytest.raises(Lost):
+        warm.sink.send([(KEPT[0].id, replace(before, seen=np.full(before.panes, warm.ground.applied)))])
+    assert [worker.tick(0), worker.tick(0)] == ["taken", "done"]
+    after = world.partials(KEPT[0])
+    assert after.states["max"]["max"].max() < 1e6 and (len(after.keys) == len(before.keys))
+    assert (after.seen > before.seen).any() == more
 
 
 def test_a_shard_that_is_given_away_is_taken_at_once(world: World) -> None:

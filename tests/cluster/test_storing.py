@@ -1,0 +1,128 @@
+"""Final panes leave Redis for the database: late enough, once, and whoever does it the same."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from precompute.aggregations import Aggregation
+from precompute.clock import ManualClock
+from precompute.cluster.storing import PANES, Storing
+from precompute.models import SummaryPack
+from precompute.samples import I64
+from precompute.stores.base import StoreError
+from precompute.stores.database import DatabaseStore
+from precompute.summaries import Summary, select
+from tests.cluster.test_worker import KEPT, World
+from tests.cluster.test_worker import world as world
+from tests.precompute.made_node import HOUR_MS, WIDTH_MS
+from tests.precompute.made_summaries import same
+
+PACK_MS = PANES * WIDTH_MS
+
+
+@pytest.fixture
+def long_term(using: str) -> DatabaseStore:
+    SummaryPack.objects.using(using).all().delete()
+    return DatabaseStore(using)
+
+
+def storing(world: World, long_term: Any, max_bytes: int = 1 << 26) -> Storing:
+    return Storing(world.shards, long_term, max_bytes, world.clock)
+
+
+def with_final_panes(world: World) -> None:
+    """Two packs of panes have become final, all at once, and a minute has passed."""
+    world.pass_time(-world.clock.now_ms() % PACK_MS)
+    for _ in range(2 * PANES):
+        world.scrape()
+        world.pass_time(WIDTH_MS)
+    world.pass_time(HOUR_MS + WIDTH_MS)
+    world.worker("a").tick(0)
+
+
+def a_minute_later(world: World) -> None:
+    for name in "ab":
+        world.pass_time(60_000)
+        world.worker(name).tick(0)
+
+
+def packs(long_term: DatabaseStore, kept: Aggregation = KEPT[0]) -> Summary:
+    return long_term.get(kept.id, 0, 1 << 62)
+
+
+def test_panes_are_stored_once_they_have_been_final_for_a_minute(world: World, long_term: DatabaseStore) -> None:
+    with_final_panes(world)
+    before = world.partials(KEPT[0])
+    store = storing(world, long_term)
+    store.run(KEPT)
+    assert not packs(long_term).panes, "a server that loses its last second would take samples for them again"
+    a_minute_later(world)
+    store.run(KEPT)
+    stored = packs(long_term)
+    assert stored.panes >= 2 * PANES
+    state = world.shard.state()
+    assert state is not None and stored.ends_ms[-1] <= state.lasting_ms < state.final_ms
+    assert not np.isin(stored.ends_ms, world.partials(KEPT[0]).ends_ms).any()
+    assert same(stored, _of(before, stored))
+
+
+def _of(summary: Summary, other: Summary) -> Summary:
+    """The panes of the one that the other has too."""
+    return select(summary, np.flatnonzero(np.isin(summary.ends_ms, other.ends_ms)))
+
+
+class Away(DatabaseStore):
+    """A database that cannot be asked."""
+
+    def seen(self, aggregation_id: str, after_ms: int, until_ms: int) -> tuple[I64, I64, I64]:
+        raise StoreError("away")
+
+
+def test_panes_that_are_made_again_while_the_database_is_away_change_no_row(
+    world: World, long_term: DatabaseStore, using: str
+) -> None:
+    with_final_panes(world)
+    a_minute_later(world)
+    store = storing(world, long_term)
+    store.run(KEPT)
+    rows, stored = _rows(using), packs(long_term)
+    world.pass_time(60_000)
+    world.worker("c", stored=Away(using)).tick(0)
+    again = _of(world.partials(KEPT[0]), stored)
+    assert again.panes and same(_unnumbered(again), _unnumbered(_of(stored, again)))
+    store.run(KEPT)
+    assert _rows(using) == rows
+    assert not _of(world.partials(KEPT[0]), stored).panes
+
+
+def test_a_worker_that_begins_makes_nothing_again_that_is_stored(world: World, long_term: DatabaseStore) -> None:
+    with_final_panes(world)
+    a_minute_later(world)
+    storing(world, long_term).run(KEPT)
+    world.pass_time(60_000)
+    world.worker("c", stored=long_term).tick(0)
+    assert not _of(world.partials(KEPT[0]), packs(long_term)).panes
+
+
+def test_one_whose_clock_is_ahead_forgets_nothing_that_is_to_be_kept(world: World, long_term: DatabaseStore) -> None:
+    with_final_panes(world)
+    a_minute_later(world)
+    storing(world, long_term).run(KEPT)
+    stored, partials = packs(long_term), world.partials(KEPT[0])
+    ahead = World(world.shards, ManualClock(world.clock.now_ms() + 400 * 24 * HOUR_MS), world.log, world.table)
+    storing(ahead, long_term).run(KEPT)
+    storing(ahead, long_term).run(())
+    assert same(packs(long_term), stored)
+    world.pass_time(60_000)
+    assert ahead.worker("c", stored=long_term).tick(0) == "done"
+    assert same(_of(world.partials(KEPT[0]), partials), partials)
+
+
+def _rows(using: str) -> list[int]:
+    return list(SummaryPack.objects.using(using).order_by("pk").values_list("pk", flat=True))
+
+
+def _unnumbered(summary: Summary) -> Summary:
+    return replace(summary, seen=np.zeros(summary.panes, np.int64))
