@@ -49,6 +49,8 @@ class Shape:
     steps: int
     shards: int
     workers: int
+    threads: int = 1
+    """Of each worker; with several it is not kept on one core."""
 
     @property
     def series(self) -> int:
@@ -58,11 +60,14 @@ class Shape:
     def samples(self) -> int:
         return self.series * self.steps
 
+    def _batch(self) -> dict[str, int]:
+        return {"shards": self.shards, "threads": self.threads}
+
     def config(self) -> dict[str, Any]:
         """Defaults, but for limits that the data would pass, and for how long samples are accepted."""
         accepted = f"{self.steps * STEP_MS // 1000 + SPARE_S}s"
         return {
-            "engine": {"minibatch": {"acceptance_age": accepted, "max_reach": "10m", "shards": self.shards}},
+            "engine": {"minibatch": {"acceptance_age": accepted, "max_reach": "10m", **self._batch()}},
             "head": {"retention": accepted, "max_bytes": "8GiB"},
             "log": {"max_bytes": "16GiB", "max_backlog": "16GiB"},
             "query_engine": {"cache_bytes": 0},
@@ -147,7 +152,7 @@ def _worked(
 ) -> tuple[float, list[float], float]:
     """Seconds from the first lease to the last summary, each worker's CPU and Redis'."""
     clock, below = SystemClock(), working.ground
-    for number, worker in enumerate(working.workers):
+    for number, worker in enumerate(working.workers if shape.threads == 1 else ()):
         pin(worker.running.process.pid, number % usage.cores())
     before, redis_before = _cpu(working.workers), _redis_cpu(below)
     ends = {str(t_ms) for t_ms in data.times_ms[-shape.steps :]}
@@ -195,8 +200,9 @@ def _fresh(spread: int, folder: Path) -> tuple[list[float], list[float]]:
 
 
 def shapes(scale: str) -> Iterator[Shape]:
-    """One and two workers on each size; one worker on each number of shards, on the smallest size."""
+    """One and two workers on each size, and one of two threads on the smallest; one on each number of shards there."""
     sizes = STEPS_OF_SCALE[scale]
+    yield Shape(*sizes[0], SHARDS, 1, threads=2)
     for spread, steps in sizes:
         for workers in (1, 2):
             yield Shape(spread, steps, SHARDS, workers)

@@ -33,11 +33,18 @@ Written by `make bench-cluster` (`tests/bench/cluster.py`); not edited by hand. 
 """
 
 
+_THREADS = """## Threads beside processes
+
+The same shards in one process of two threads, and in two of one thread each: a preforked pool would be the latter, each
+child with heads of its own and shards placed by child.
+"""
+
+
 def page(results: Results) -> str:
     """The whole page."""
     machine = f"{usage.cpu_model()}, {usage.cores()} cores, {usage.memory_gib():.0f} GiB of memory"
-    parts = [_INTRODUCTION, f"{results.begun}; {machine}.\n", *_workers(results), *_costs(results), *_shards(results)]
-    return "\n".join([*parts, *_freshness(results)])
+    parts = [_INTRODUCTION, f"{results.begun}; {machine}.\n", *_workers(results), *_threads(results)]
+    return "\n".join([*parts, *_costs(results), *_shards(results), *_freshness(results)])
 
 
 def _workers(results: Results) -> Iterator[str]:
@@ -53,11 +60,23 @@ def _workers(results: Results) -> Iterator[str]:
     )  # fmt: skip
 
 
+def _threads(results: Results) -> Iterator[str]:
+    yield _THREADS
+    smallest = min(one.shape.series for one in results.figures)
+    chosen = [one for one in results.figures if one.shape.series == smallest and one.shape.shards == _most(results)]
+    rows = [
+        [str(one.shape.workers), str(one.shape.threads), f"{one.per_s:,.0f}",
+         f"{one.cost_us(sum(one.worker_cpu_s)):.3f}"]
+        for one in sorted(chosen, key=lambda one: (one.shape.workers, one.shape.threads))
+    ]  # fmt: skip
+    yield _table(["processes", "threads of each", "samples per second", "microseconds of CPU a sample"], rows)
+
+
 def _pairs(figures: Sequence[Figures]) -> Iterator[tuple[Figures, Figures]]:
     """One and two workers on the same data and shards."""
     by_shape: dict[Shape, Figures] = {one.shape: one for one in figures}
     for shape, two in by_shape.items():
-        one = next((f for s, f in by_shape.items() if s.workers == 1 and _same_data(s, shape)), None)
+        one = next((f for s, f in by_shape.items() if s.workers == s.threads == 1 and _same_data(s, shape)), None)
         if shape.workers == 2 and one is not None:
             yield one, two
 
@@ -72,7 +91,12 @@ def _share(one: Figures) -> str:
 
 def _costs(results: Results) -> Iterator[str]:
     yield "## What a sample costs\n\nMicroseconds of CPU, with one worker.\n"
-    yield _cost_table([one for one in results.figures if one.shape.workers == 1 and one.shape.shards == _most(results)])
+    yield _cost_table([one for one in _ones(results) if one.shape.shards == _most(results)])
+
+
+def _ones(results: Results) -> list[Figures]:
+    """Those of one worker of one thread."""
+    return [one for one in results.figures if one.shape.workers == one.shape.threads == 1]
 
 
 def _most(results: Results) -> int:
@@ -82,7 +106,7 @@ def _most(results: Results) -> int:
 
 def _shards(results: Results) -> Iterator[str]:
     smallest = min(one.shape.series for one in results.figures)
-    chosen = [one for one in results.figures if one.shape.workers == 1 and one.shape.series == smallest]
+    chosen = [one for one in _ones(results) if one.shape.series == smallest]
     yield "## By number of shards\n\nMicroseconds of CPU for each sample, with one worker.\n"
     yield _cost_table(sorted(chosen, key=lambda one: one.shape.shards))
 
