@@ -1,0 +1,69 @@
+"""What the processes of a cluster have in common: the plan, which any of them changes, and life without PostgreSQL."""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precompute.clock import SystemClock
+from precompute.panes import last_end
+from tests.cluster.roles import Cluster, Counts, cluster, ground
+from tests.e2e.talking import instant, named, tier, write
+from tests.running import Program, http, poll_until
+
+pytestmark = pytest.mark.e2e
+
+WIDTH_MS = 5000
+TAKEN_OVER_S, SUMMARISED_S, STARTED_S = 20.0, 60.0, 90.0
+CONFIG: dict[str, Any] = {
+    "engine": {"minibatch": {"window_size": "5s", "allowed_lateness": "2s", "shards": 4}},
+    "cluster": {"lease": "5s"},
+}
+PATH = "/api/v1/aggregations"
+ITEM = {"expr": "m", "by": ["job"], "accumulators": ["sum"]}
+
+
+def test_a_plan_changed_in_one_engine_is_the_others_and_outlives_postgresql(tmp_path: Path) -> None:
+    with (
+        ground("everysec") as below,
+        cluster(tmp_path, below, CONFIG, Counts(ingest=1, query_engines=2, workers=1)) as many,
+    ):
+        one, other = (role.running for role in many.query_engines)
+        made = one.post(PATH, json.dumps(ITEM).encode(), content_type="application/json")
+        assert made.status == 201, made.body
+        poll_until(lambda: kept(other) == kept(one) != [], TAKEN_OVER_S, "the other engine keeps the same", 0.2)
+        assert_summarised(many)
+        below.database.stop()
+        for role in many.roles:
+            role.kill()
+            role.start()
+        many.await_ready(STARTED_S)
+        assert kept(many.query_engines[1].running) == kept(many.query_engines[0].running) != []
+        assert_summarised(many)
+        below.database.start()
+        (aggregation,) = kept(many.query_engines[0].running)
+        gone = http(f"{many.query_engines[0].url}{PATH}/{aggregation}", method="DELETE")
+        assert gone.status == 204, gone.body
+        poll_until(lambda: kept(many.query_engines[1].running) == [], TAKEN_OVER_S, "the other lets go of it too", 0.2)
+
+
+def kept(engine: Program) -> list[str]:
+    """Ids of what an engine keeps."""
+    return [one["id"] for one in engine.get(PATH).json()["data"]]
+
+
+def assert_summarised(many: Cluster) -> None:
+    """Samples of a new pane are taken, and every engine answers from its summary."""
+    t_ms = last_end(SystemClock().now_ms(), WIDTH_MS)
+    write(many.ingests[0].running, [(named("m", job="a", i=str(i)), [(t_ms, float(i))]) for i in range(8)])
+    for engine in many.query_engines:
+        poll_until(
+            partial(is_summed, engine.running, t_ms), SUMMARISED_S, f"{engine.name} answers from a summary", 0.2
+        )
+
+
+def is_summed(engine: Program, t_ms: int) -> bool:
+    answer = instant(engine, "sum by (job) (m)", t_ms)
+    return tier(answer) == "summary" and answer.json()["data"]["result"][0]["value"][1] == "28"
