@@ -4,8 +4,9 @@
     read      what is new in logs and notices, as soon as it is there
     renew     at the start, after any failure and after a gap: which panes stand in each shard
 
-A server that was started anew may have lost the newest entries. If entries that were read are gone, LogRewound is
-raised, and nothing that was read of any log counts any more.
+A server that was started anew, or took another's place, may have lost the newest entries. If the last one that was read
+is gone, LogRewound is raised, and nothing that was read of any log counts any more. So nothing is taken from a server
+before that was looked at.
 """
 
 import logging
@@ -18,7 +19,7 @@ from precompute.clock import Clock
 from precompute.cluster.entries import BadEntry
 from precompute.cluster.head_copy import HeadCopy
 from precompute.cluster.open_panes import OpenPanes
-from precompute.cluster.server import Server
+from precompute.cluster.server import Server, run_of
 from precompute.cluster.shard import (
     entry_ms,
     entry_number,
@@ -92,7 +93,7 @@ class Contact:
         for copy, position, at in zip(self.copies, read, range(0, len(replies), 3), strict=True):
             state = parse_state(replies[at])
             if position and (state is None or state.last < position):
-                raise LogRewound(f"shard {copy.shard.number} in {self.server.name} has lost its newest entries")
+                raise self._rewound(copy)
             if state is None:
                 raise LogDamaged(f"shard {copy.shard.number} has no metadata in {self.server.name}")
             with self._head.lock:  # nobody begins anew meanwhile
@@ -102,11 +103,22 @@ class Contact:
             copy.in_touch &= not copy.told or not oldest or entry_number(oldest[0][0]) <= copy.told
 
     def _notice_restart(self, info: bytes) -> None:
-        run_id = next(line for line in info.splitlines() if line.startswith(b"run_id:"))
-        if run_id != self._run_id:
-            self._run_id = run_id
+        if run_of(info) != self._run_id:
             self.lose()
-            self._polled_s = self._clock.monotonic_s()
+            self._see_if_held()
+            self._run_id, self._polled_s = run_of(info), self._clock.monotonic_s()
+
+    def _see_if_held(self) -> None:
+        """Raises LogRewound where the last entry that was read of a log is gone."""
+        read = [copy for copy in self.copies if copy.position]
+        ids = [stream_id(copy.position) for copy in read]
+        asked = [("XRANGE", copy.shard.log_key, last, last) for copy, last in zip(read, ids, strict=True)]
+        for copy, found in zip(read, self.server.ask_all(asked) if asked else (), strict=True):
+            if not found:
+                raise self._rewound(copy)
+
+    def _rewound(self, copy: ShardCopy) -> LogRewound:
+        return LogRewound(f"shard {copy.shard.number} in {self.server.name} has lost its newest entries")
 
     # -- renew
 
@@ -128,7 +140,10 @@ class Contact:
         told = {copy.shard.told_key: copy.told for copy in self.copies}
         after = {key: stream_id(number) for key, number in (logs | told).items()}
         most = max(1, min(_MOST_ENTRIES, _READ_BYTES // (self._entry_bytes * len(self.copies))))
-        news = self.server.wait_for_news(after, _WAIT_MS, most)
+        run, news = self.server.wait_for_news(after, _WAIT_MS, most)
+        if run != self._run_id:
+            self.lose()
+            return
         for copy in self.copies:
             with self._head.lock:
                 if copy.position == logs[copy.shard.log_key]:  # else all is read anew

@@ -106,14 +106,14 @@ class Server:
         except RedisError as error:
             raise self._meant(error) from error
 
-    def wait_for_news(self, after: Mapping[str, str], wait_ms: int, count: int) -> dict[str, list[Any]]:
-        """Up to `count` entries of each stream behind those ids, as [id, [field, value, …]]; waits for the first."""
-        streams = [*after, *after.values()]
-        try:
-            found = self._redis.execute_command("XREAD", "COUNT", count, "BLOCK", wait_ms, "STREAMS", *streams)
-        except RedisError as error:
-            raise self._meant(error) from error
-        return {name.decode(): entries for name, entries in found or ()}
+    def wait_for_news(self, after: Mapping[str, str], wait_ms: int, count: int) -> tuple[bytes, dict[str, list[Any]]]:
+        """Up to `count` entries of each stream behind those ids, as [id, [field, value, …]]; waits for the first.
+
+        And the `run_of` the server that they are of.
+        """
+        read = ("XREAD", "COUNT", count, "BLOCK", wait_ms, "STREAMS", *after, *after.values())
+        info, found = self.ask_all([("INFO", "server"), read])
+        return run_of(info), {name.decode(): entries for name, entries in found or ()}
 
     def close(self) -> None:
         self._redis.close()
@@ -139,6 +139,11 @@ class Server:
         if isinstance(error, ResponseError) and not str(error).startswith(("LOADING", "BUSY", "READONLY", "MISCONF")):
             raise error  # of our own making
         return ServerDown(f"Redis at {self.name} cannot be asked: {error}")
+
+
+def run_of(info: bytes) -> bytes:
+    """Of what INFO says, that which differs each time a server is started, and between a server and its replica."""
+    return next(line for line in info.splitlines() if line.startswith(b"run_id:"))
 
 
 def _without_password(url: str) -> str:

@@ -7,6 +7,7 @@ from itertools import count
 import numpy as np
 import pytest
 
+from precompute.cluster.contact import LogRewound
 from precompute.cluster.metrics import FollowerCollector
 from precompute.cluster.shard import ShardState, stream_id
 from precompute.cluster.shard_copy import ShardCopy
@@ -171,6 +172,29 @@ def test_a_log_that_lost_its_newest_entries_is_read_anew(cluster: Cluster, using
         asked = queries(follower)
         assert not bits(instant(asked, 'm{i="lost"}', t_ms))
         assert bits(instant(asked, "sum(m)", t_ms)) != bits(cluster.core.instant("sum(m)", t_ms))
+
+
+def test_entries_that_were_lost_are_missed_though_others_came_after_them(
+    made_cluster: Callable[..., Cluster], using: str
+) -> None:
+    with redis_server(appendfsync="always") as redis:
+        cluster = made_cluster(redis.url)
+        some_minutes(cluster, seed=20, minutes=1)
+        t_ms, labels = cluster.clock.now_ms(), series("m", g="a", i="lost")
+        cluster.write([(labels, t_ms, 1e9)])
+        number = int(cluster.table.shard_of(np.array([cluster.table.intern(labels)], np.int32))[0])
+        shard, follower = cluster.shards.all[number], cluster.made_follower(using)
+        (contact,), copy = follower._contacts, follower.copies[number]
+        while copy.state is None:
+            contact.keep_up()
+        redis.kill()
+        redis.start()
+        shard.server.ask("XDEL", shard.log_key, stream_id(copy.position))
+        cluster.write([(labels, t_ms + 1, 1.0)])
+        with pytest.raises(LogRewound):
+            for _ in range(3):
+                contact.keep_up()
+        follower.shutdown()
 
 
 def test_a_damaged_entry_is_a_hole(cluster: Cluster, using: str) -> None:
