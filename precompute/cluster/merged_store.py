@@ -6,7 +6,7 @@ panes are gaps, which other tiers fill.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from precompute.cluster.shards import Shards
 from precompute.errors import BlobError
 from precompute.evaluate.limits import Budget, Limits
 from precompute.partials import merged
-from precompute.samples import I64
+from precompute.pane_book import NONE
+from precompute.samples import I64, Bool
 from precompute.stores.blob import from_bytes
 from precompute.stores.cached import PieceCache
 from precompute.stores.pieces import Keys, with_keys
@@ -90,15 +91,16 @@ class MergedStore:
         return pieces
 
     def _merged(self, aggregation: Aggregation, ends_ms: I64) -> Summary:
-        """Of the panes that all shards have, in one piece."""
-        shards = self._shards.all
+        """Of the panes that all shards have, in one piece; not of those that a server, started anew, has older."""
+        shards, seen = self._shards.all, self._panes.seen(aggregation, ends_ms)  # first: what is read is as new
         try:
             replies = self._shards.ask_all([(shard, shard.ask_blobs(aggregation.id, ends_ms)) for shard in shards])
         except ServerDown as error:
             self._failed(error)
             return empty(())
         parts = [self._decoded(shard, aggregation, blobs) for shard, blobs in zip(shards, replies, strict=True)]
-        whole = [end for end in ends_ms.tolist() if all(end in part for part in parts)]
+        found = [_as_new(part, ends_ms, least) for part, least in zip(parts, seen, strict=True)]
+        whole = ends_ms[np.all(found, axis=0)].tolist()
         if not whole:
             return empty(())
         limits = Limits(max_samples=1 << 62, max_matrix_bytes=_LARGEST_MATRIX)
@@ -129,3 +131,9 @@ class MergedStore:
         """Only counted: who follows the server's logs tells that it is away."""
         self.failures += 1
         logger.debug("open panes cannot be read: %s", error)
+
+
+def _as_new(part: Mapping[int, Summary], ends_ms: I64, least: I64) -> Bool:
+    """Which of the panes are there and have seen so much, bool[p]."""
+    seen = [part[end].seen[0] if end in part else NONE for end in ends_ms.tolist()]
+    return np.array(seen, np.int64) >= np.maximum(least, 0)

@@ -31,6 +31,10 @@ class OpenPanes:
         numbers = [copy.changed(aggregation, ends_ms) for copy in self._copies]
         return np.where(np.min(numbers, axis=0) == NONE, NONE, np.max(numbers, axis=0))
 
+    def seen(self, aggregation: Aggregation, ends_ms: I64) -> list[I64]:
+        """By shard and pane end the newest log entry in the partial, int64[p] each; NONE where there is none."""
+        return [copy.seen(aggregation, ends_ms) for copy in self._copies]
+
     def whole(self, aggregation: Aggregation, after_ms: int, until_ms: int) -> tuple[I64, I64]:
         """Ends of the panes that all shards have, ascending, and the numbers of their last changes; int64[p] each."""
         ends = self._copies[0].ends(aggregation, after_ms, until_ms)

@@ -164,6 +164,11 @@ class ShardCopy:
         panes = self._panes.get(aggregation.id)
         return np.full(len(ends_ms), NONE, np.int64) if panes is None else panes.changed.seen(ends_ms)
 
+    def seen(self, aggregation: Aggregation, ends_ms: I64) -> I64:
+        """Per pane end the newest log entry in its partial, int64[p]; NONE where it is not here."""
+        panes = self._panes.get(aggregation.id)
+        return np.full(len(ends_ms), NONE, np.int64) if panes is None else panes.seen.seen(ends_ms)
+
     def ends(self, aggregation: Aggregation, after_ms: int, until_ms: int) -> I64:
         """Ends of its panes, ascending."""
         panes = self._panes.get(aggregation.id)

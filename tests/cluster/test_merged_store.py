@@ -18,7 +18,7 @@ from precompute.summaries import Summary
 from tests.cluster.conftest import KEPT
 from tests.cluster.following import FOLLOW_S, Cluster, instant, queries, unnumbered
 from tests.cluster.test_follower import bits, some_minutes
-from tests.precompute.made_node import WIDTH_MS
+from tests.precompute.made_node import WIDTH_MS, series
 from tests.precompute.made_summaries import same
 from tests.precompute.stores import databases
 from tests.running import poll_until
@@ -116,6 +116,21 @@ def test_a_partial_whose_bytes_are_damaged_is_a_gap(cluster: Cluster, using: str
         cluster.shards.all[5].server.ask("HSET", f"{{5}}p:{KEPT[0].id}", end_ms, b"no summary")
         assert instant(queries(follower), "sum(m)", end_ms).tiers == ("head",)
         assert follower.store.failures == 1
+
+
+def test_a_partial_that_is_older_again_after_a_crash_is_a_gap(cluster: Cluster, using: str) -> None:
+    some_minutes(cluster, seed=32)
+    end_ms, late = cluster.start_ms + 4 * WIDTH_MS, series("m", g="a", i="later")
+    number = int(cluster.table.shard_of(np.array([cluster.table.intern(late)], np.int32))[0])
+    shard, end = cluster.shards.all[number], np.array([end_ms], np.int64)
+    (older,) = shard.blobs(KEPT[0].id, end)
+    cluster.write([(late, end_ms - 1000, 1e6)])
+    cluster.tick()
+    with cluster.follower(using) as follower:
+        assert older is not None
+        shard.server.ask("HSET", f"{{{number}}}p:{KEPT[0].id}", end_ms, older)
+        answer = instant(queries(follower), "sum(m)", end_ms)
+        assert (answer.tiers, bits(answer)) == (("head",), bits(cluster.core.instant("sum(m)", end_ms)))
 
 
 def test_while_redis_is_away_its_panes_are_gaps(
