@@ -34,7 +34,7 @@ from precompute.labels import SeriesTable
 from precompute.stores.base import StoreError
 from precompute.stores.cached import CachedStore
 from precompute.stores.database import DatabaseStore
-from precompute.stores.definitions import DatabaseDefinitions
+from precompute.stores.definitions import DatabaseDefinitions, DatabaseInstall
 
 logger = logging.getLogger(__name__)
 
@@ -151,6 +151,9 @@ class PlanKeeper:
         revision = self._shared.revision()
         if self._revision < 0 or not revision:
             self.publish()
+        elif revision < self._revision:  # its server has lost the newest: the others are told again
+            self.in_force.adopt(self._read())
+            self.publish()
         elif revision != self._revision:
             self.in_force.adopt(self._read())
             self._revision = revision
@@ -164,8 +167,10 @@ def start_http(config: Config, roles: frozenset[str]) -> RunningRoles:
     clock, registry, shards = begin(), CollectorRegistry(), shards_of(config)
     agree_on(config, shards)
     shared = SharedPlan(shards.first)
-    kept, is_first = _kept_before(config, shared)
+    kept, is_first = _kept_before(config, shared, clock.now_ms())
     shards.create(complete=is_first and not config.query_engine.prometheus_server)
+    if is_first:
+        DatabaseInstall().begin(clock.now_ms())
     metadata = SharedMetadata(shards.first, clock)
     registry.register(ShardCollector(shards, clock))
     guard(config, clock, registry)
@@ -181,15 +186,15 @@ def start_http(config: Config, roles: frozenset[str]) -> RunningRoles:
     return running
 
 
-def _kept_before(config: Config, shared: SharedPlan) -> tuple[list[Kept], bool]:
-    """What is kept, and whether this is an install that never kept anything; while the database is away, as published.
+def _kept_before(config: Config, shared: SharedPlan, now_ms: int) -> tuple[list[Kept], bool]:
+    """What is kept, and whether this is an install that begins now; while the database is away, as published.
 
     Raises PlanUnknown where that is not known either.
     """
-    definitions = DatabaseDefinitions()
     try:
-        written = definitions.definitions()
-        return kept_again(written, config), not written and not DatabaseStore().aggregations()
+        written = DatabaseDefinitions().definitions()
+        never_kept = not written and not DatabaseStore().aggregations()
+        return kept_again(written, config), never_kept and DatabaseInstall().is_new(now_ms)
     except StoreError as error:
         logger.warning("%s; what is kept is taken from Redis", error)
         return kept_again(shared.read()[1], config), False

@@ -28,3 +28,9 @@ class AggregationDefinition(models.Model):
 
     aggregation_id = models.CharField(max_length=128, primary_key=True)
     content = models.BinaryField(help_text="The definition (definitions.py) as JSON.")
+
+
+class Install(models.Model):
+    """One row, from when a cluster's first logs were made: logs that are missing later were lost."""
+
+    begun_ms = models.BigIntegerField(help_text="When that was, milliseconds since the epoch.")

@@ -1,4 +1,7 @@
-"""Definitions of aggregations in the database, through Django's ORM; one row each, its content as JSON."""
+"""Definitions of aggregations in the database, through Django's ORM; one row each, its content as JSON.
+
+And when a cluster's install began.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -10,10 +13,12 @@ from django.db.models import QuerySet
 from django.db.utils import Error
 
 from precompute.definitions import Definition
-from precompute.models import AggregationDefinition
+from precompute.models import AggregationDefinition, Install
 from precompute.stores.base import StoreError
 
 logger = logging.getLogger(__name__)
+
+_STARTING_MS = 60_000
 
 
 class DatabaseDefinitions:
@@ -44,6 +49,28 @@ class DatabaseDefinitions:
 
     def _rows(self) -> "QuerySet[AggregationDefinition]":
         return AggregationDefinition.objects.using(self._using)
+
+
+class DatabaseInstall:
+    """When the install began, in the database that Django calls `using`. Methods raise StoreError."""
+
+    def __init__(self, using: str = "default") -> None:
+        self._using = using
+
+    def is_new(self, now_ms: int) -> bool:
+        """Whether it begins now: of several processes that start together each finds it so."""
+        try:
+            begun = Install.objects.using(self._using).order_by("pk").first()
+        except Error as error:
+            raise _failed(error) from error
+        return begun is None or now_ms - begun.begun_ms < _STARTING_MS
+
+    def begin(self, now_ms: int) -> None:
+        """From now on it is there; what was said first stays."""
+        try:
+            Install.objects.using(self._using).get_or_create(pk=1, defaults={"begun_ms": now_ms})
+        except Error as error:
+            raise _failed(error) from error
 
 
 def _read(name: str, content: bytes) -> Definition | None:
