@@ -19,8 +19,8 @@ from precompute.cluster.shard import Shard
 from precompute.cluster.shards import Shards
 from precompute.errors import BlobError
 from precompute.evaluate.limits import Budget, Limits
-from precompute.partials import merged
 from precompute.pane_book import NONE
+from precompute.partials import merged
 from precompute.samples import I64, Bool
 from precompute.stores.blob import from_bytes
 from precompute.stores.cached import PieceCache

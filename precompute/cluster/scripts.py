@@ -267,8 +267,10 @@ PUBLISH = Script(
     """
 -- KEYS plan   ARGV content -> revision
 if redis.call('HGET', KEYS[1], 'content') == ARGV[1] then return tonumber(redis.call('HGET', KEYS[1], 'revision')) end
-redis.call('HSET', KEYS[1], 'content', ARGV[1])
-return redis.call('HINCRBY', KEYS[1], 'revision', 1)
+local t = redis.call('TIME')
+local revision = math.max(t[1] * 1000000 + t[2], tonumber(redis.call('HGET', KEYS[1], 'revision') or '0') + 1)
+redis.call('HSET', KEYS[1], 'content', ARGV[1], 'revision', string.format('%.0f', revision))
+return revision
 """
 )
-"""The plan in force, for all roles."""
+"""The plan in force, for all roles. A revision that was lost with the server's last second is not used again."""

@@ -111,7 +111,7 @@ class Server:
 
         And the `run_of` the server that they are of.
         """
-        read = ("XREAD", "COUNT", count, "BLOCK", wait_ms, "STREAMS", *after, *after.values())
+        read: list[Argument] = ["XREAD", "COUNT", count, "BLOCK", wait_ms, "STREAMS", *after, *after.values()]
         info, found = self.ask_all([("INFO", "server"), read])
         return run_of(info), {name.decode(): entries for name, entries in found or ()}
 
