@@ -15,7 +15,7 @@ KERNELS  := $(VENV)/.compiled-kernels
 COMPILED := $(shell grep -rl --include='*.py' -E '@(kernel|inlined|intrinsic)\b' precompute ingest query)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check docs bench bench-promql bench-http bench-sketches bench-plan differential corpus coverage accuracy chaos bench-cluster clean
+.PHONY: help run demo test check docs bench bench-promql bench-http bench-sketches bench-plan differential corpus coverage accuracy chaos bench-cluster shapes clean
 
 help:
 	@echo "make run     start ASAP on 127.0.0.1:8088       (options: make run ARGS='--query-engine.http-port 9090')"
@@ -33,6 +33,7 @@ help:
 	@echo "make corpus  every expression of CORPUS_DIR's dashboards, answered alike by Prometheus (ARGS='--seed 7')"
 	@echo "make coverage  how much of CORPUS_DIR's dashboards a plan serves, into docs/planning.md"
 	@echo "make chaos   MINUTES=10 of faults in a whole cluster, judged sample by sample (ARGS='--seed 7')"
+	@echo "make shapes  which lines run as a single node or as a cluster alone, into docs/shapes.md"
 	@echo "make docs    write docs/options.md and docs/metrics.md"
 	@echo "make clean   remove .venv and caches; data stays"
 
@@ -86,6 +87,9 @@ corpus: $(DEV) $(KERNELS)
 
 coverage: $(DEV) $(KERNELS)
 	$(PY) -m tests.corpus.coverage $(ARGS)
+
+shapes: $(DEV) $(KERNELS)
+	$(PY) -m tests.shapes.run
 
 chaos: $(DEV) $(KERNELS)
 	$(PY) -m tests.chaos.run --minutes $(MINUTES) $(ARGS)
