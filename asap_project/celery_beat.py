@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, ProcessCollector, disa
 
 from asap_project.config import Config
 from asap_project.health import Condition, serve_health
+from asap_project.redis_setup import look_at_broker
 from precompute.clock import Clock, SystemClock
 
 _UNHEALTHY_WINDOWS = 4
@@ -40,6 +41,7 @@ class ServedBeat(Beat):
 
     def start_scheduler(self) -> None:
         """Returns at SIGTERM."""
+        look_at_broker(self._config.redis.broker_url)
         after_task_publish.connect(self._note_sent)
         ProcessCollector(registry=self._registry)
         window_s = self._config.engine.minibatch.window_size / 1000

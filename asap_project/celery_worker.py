@@ -28,7 +28,7 @@ from precompute import tasks
 from precompute.apps import PrecomputeConfig
 from precompute.cluster.kicks import Kicks
 from precompute.cluster.watchdog import Watchdog
-from precompute.errors import BadExpression, InstallMismatch, PrecomputeError
+from precompute.errors import BadExpression, InstallMismatch, PrecomputeError, UnfitServer
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def _built(config: Config, name: str) -> Kicks:
         return cast(Kicks, import_string(settings.STREAMING_WORKER)(config, name))
     except PrecomputeError as error:
         print(f"asap: {error}", file=sys.stderr)
-        of_config = isinstance(error, (BadExpression, InstallMismatch))
+        of_config = isinstance(error, (BadExpression, InstallMismatch, UnfitServer))
         raise SystemExit(MISCONFIGURED if of_config else EXPLAINED) from error
 
 

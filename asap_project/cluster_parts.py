@@ -1,9 +1,11 @@
-"""What every role of a cluster is made of: its shards, and the plan in force."""
+"""What every role of a cluster is made of: its shards on servers that are fit for them, and the plan in force."""
 
 from functools import partial
 
 from asap_project.config import Config
 from asap_project.keeping import kept_again
+from asap_project.redis_setup import look_at
+from precompute.cluster.fitness import judge_log
 from precompute.cluster.plan import PlanFollower, SharedPlan
 from precompute.cluster.shard import ShardLimits
 from precompute.cluster.shards import Shards
@@ -49,3 +51,11 @@ def agree_on(config: Config, shards: Shards) -> None:
             "redis.log_urls (how many)": len(config.redis.log_urls),
         },
     )
+
+
+def look_at_logs(config: Config, shards: Shards) -> None:
+    """Warn of servers of the log that would lose something. Raises UnfitServer for one that may not hold samples."""
+    held_bytes = config.log.max_bytes + config.redis.max_summary_bytes
+    for server in shards.servers:
+        mine = sum(shard.server is server for shard in shards.all)
+        look_at(server, partial(judge_log, held_bytes=held_bytes * mine // len(shards)))

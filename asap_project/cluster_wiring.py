@@ -12,7 +12,7 @@ from django.db import close_old_connections, connection
 from prometheus_client import CollectorRegistry
 
 from asap_project.apps import AsapProjectConfig
-from asap_project.cluster_parts import agree_on, shards_of
+from asap_project.cluster_parts import agree_on, look_at_logs, shards_of
 from asap_project.config import Config
 from asap_project.health import Condition
 from asap_project.keeping import kept_again
@@ -22,7 +22,7 @@ from precompute.clock import Clock
 from precompute.cluster.appender import Appender, AppenderLimits
 from precompute.cluster.elections import Leader, SharedElections
 from precompute.cluster.follower import Follower, FollowerSettings, Notes
-from precompute.cluster.metrics import FollowerCollector, ShardCollector
+from precompute.cluster.metrics import AppenderCollector, FollowerCollector, ShardCollector
 from precompute.cluster.packs import Packs
 from precompute.cluster.plan import SharedPlan
 from precompute.cluster.shards import Shards
@@ -76,19 +76,19 @@ class Ingest:
     """The ingest role: writes and sources, into the logs."""
 
     def __init__(self, appender: Appender, sources: RunningSources) -> None:
-        self._appender, self._sources = appender, sources
+        self.appender, self._sources = appender, sources
 
     def start(self) -> None:
-        self._appender.start()
+        self.appender.start()
         self._sources.start()
 
     def stop(self) -> None:
-        self._appender.stop()
+        self.appender.stop()
         self._sources.stop()
 
     def shutdown(self) -> None:
         self._sources.join()
-        self._appender.close()
+        self.appender.close()
 
 
 class Queries:
@@ -165,6 +165,7 @@ def start_http(config: Config, roles: frozenset[str]) -> RunningRoles:
     Raises PrecomputeError where what is there does not allow it.
     """
     clock, registry, shards = begin(), CollectorRegistry(), shards_of(config)
+    look_at_logs(config, shards)
     agree_on(config, shards)
     shared = SharedPlan(shards.first)
     kept, is_first = _kept_before(config, shared, clock.now_ms())
@@ -178,9 +179,9 @@ def start_http(config: Config, roles: frozenset[str]) -> RunningRoles:
     queries = _queries(config, shards, shared, kept, metadata, clock, registry) if QUERY_ENGINE in roles else None
     if queries is None and not shared.revision():
         shared.publish([definition_of(one) for one in kept])
-    if queries is None:
+    if queries is None and ingest is not None:
         own = cast(AsapProjectConfig, apps.get_app_config("asap_project"))
-        own.condition = Condition(lambda: None, lambda: None, registry)
+        own.condition = Condition(ingest.appender.beats.why_unhealthy, ingest.appender.why_not_ready, registry)
     running = RunningRoles(shards, ingest, queries)
     running.start()
     return running
@@ -209,6 +210,7 @@ def _ingest(
     )  # fmt: skip
     table = SeriesTable(config.engine.minibatch.hash_seed, len(shards))
     appender = Appender(shards, table, SharedNotes(shards.first), clock, limits)
+    registry.register(AppenderCollector(appender))
     elections = SharedElections(shards.first, config.ingest.ha.timeout, clock)
     return Ingest(appender, ingest_side(config, appender, elections, metadata, clock, registry))
 

@@ -76,13 +76,13 @@ class Worker:
         from asap_project.config.derived import exposed
         from asap_project.roles import start_http
         from asap_project.welcome import welcome
-        from precompute.errors import BadExpression, InstallMismatch, PrecomputeError
+        from precompute.errors import BadExpression, InstallMismatch, PrecomputeError, UnfitServer
 
         try:
             self._running = start_http(settings.ASAP.config, self._roles)
         except PrecomputeError as error:
             print(f"asap: {error}", file=sys.stderr)
-            of_config = isinstance(error, (BadExpression, InstallMismatch))
+            of_config = isinstance(error, (BadExpression, InstallMismatch, UnfitServer))
             raise SystemExit(MISCONFIGURED if of_config else EXPLAINED) from error
         on_stop_signal(self._stop)
         print(welcome(settings.ASAP.config, self._roles), flush=True)

@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
-from asap_project.cluster_parts import kept_ms, plan_follower, shards_of
+from asap_project.cluster_parts import kept_ms, look_at_logs, plan_follower, shards_of
 from asap_project.config import Config
 from asap_project.health import Condition, serve_health
 from asap_project.warm import warm
@@ -26,23 +26,25 @@ def streaming_worker(config: Config, name: str) -> Kicks:
     warm()
     disable_created_metrics()  # type: ignore[no-untyped-call]  # the library left it unannotated
     clock, shards, database = SystemClock(), shards_of(config), DatabaseStore()
+    look_at_logs(config, shards)
     plan = plan_follower(config, SharedPlan(shards.first))
     storing = Storing(shards, database, config.redis.max_summary_bytes, clock)
 
     def aggregations() -> tuple[Aggregation, ...]:
         return in_service(plan.kept())
 
-    workers = ShardWorkers(shards, _settings(config, name), aggregations, database, clock, storing)
-    registry = CollectorRegistry()
-    for collector in (ShardCollector(shards, clock), WorkerCollector(workers), ProcessCollector(registry=None)):
-        registry.register(collector)
     window_ms = config.engine.minibatch.window_size
+    workers = ShardWorkers(shards, _settings(config, name), aggregations, database, clock, storing)
+    kicks = Kicks(workers, shards, Crew(shards.first), window_ms, clock)
+    registry = CollectorRegistry()
+    for collector in (ShardCollector(shards, clock), WorkerCollector(workers, kicks), ProcessCollector(registry=None)):
+        registry.register(collector)
 
     def unhealthy() -> str | None:
         return _why_unhealthy(workers, window_ms, clock.now_ms())
 
-    serve_health(config.cluster, Condition(unhealthy, lambda: None, registry))
-    return Kicks(workers, shards, Crew(shards.first), window_ms, clock)
+    serve_health(config.cluster, Condition(unhealthy, kicks.why_not_ready, registry))
+    return kicks
 
 
 def _settings(config: Config, name: str) -> WorkerSettings:

@@ -6,6 +6,7 @@
     ├── TableReplaced       series ids of a table that was compacted meanwhile: look them up again
     ├── StoreError          the summary store cannot be read or written now (stores/base.py)
     ├── InstallMismatch     the data on disk was written under other fixed constants
+    ├── UnfitServer         a server is set up so that it may not hold samples
     ├── NotKept             no aggregation of this id is kept
     ├── KeptByConfig        an aggregation of the config, which only the config can change
     ├── BlobError           bytes that are no summary of a known version
@@ -42,6 +43,10 @@ class TableReplaced(PrecomputeError):
 
 class InstallMismatch(PrecomputeError):
     """A constant fixed at install (shards, hash seed, …) differs from the stored one."""
+
+
+class UnfitServer(PrecomputeError):
+    """A server of the log that would forget samples, or lacks what is needed; the text says the remedy."""
 
 
 class NotKept(PrecomputeError):

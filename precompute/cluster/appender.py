@@ -14,10 +14,10 @@ import numpy as np
 
 from precompute.clock import Clock
 from precompute.cluster.batch import TAKEN, Batch, Holes, Line, joined, replicated, run_lines
-from precompute.cluster.server import Server, ServerDown, ServerFull
-from precompute.cluster.shard import appended
+from precompute.cluster.heartbeat import Heartbeat
 from precompute.cluster.shards import Shards
 from precompute.cluster.table_use import TableUse
+from precompute.cluster.traffic import Traffic
 from precompute.cluster.writing import LocalIds, ShardWriter
 from precompute.errors import Rejected, TableReplaced
 from precompute.intake_port import Admission
@@ -26,7 +26,6 @@ from precompute.samples import Block
 
 logger = logging.getLogger(__name__)
 
-_HEARTBEAT_S = 1.0
 _ENOUGH_ROWS = 256
 """A shard's rows in an entry that is worth sending, about 4 KB of them."""
 
@@ -58,6 +57,7 @@ class AppenderLimits:
 class _Waiting:
     block: Block
     table: SeriesTable
+    since_s: float
     outcome: Admission | Rejected | TableReplaced | None = None
 
 
@@ -70,16 +70,15 @@ class Appender:
         """table: an empty one; its shards are those of `shards`."""
         self._shards, self._notes, self._clock, self._limits = shards, notes, clock, limits
         self.intern_lock = threading.Lock()
-        self._send = replicated(limits.wait_replicas)
+        self.traffic = Traffic(clock)
+        self._send = self.traffic.counted(replicated(limits.wait_replicas))
         self._closed = "starting"
         self._lock = threading.Lock()
         self._queued, self._settled = threading.Condition(self._lock), threading.Condition(self._lock)
         self._queue: list[_Waiting] = []
         self._busy = False
         """Whether somebody sends."""
-        self._silent: set[Server] = set()
-        self._ended = threading.Event()
-        self._beats = threading.Thread(target=self._beat, name="asap-heartbeat", daemon=True)
+        self.beats = Heartbeat(shards, clock)
         self._begin(table)
 
     # -- the port
@@ -93,7 +92,7 @@ class Appender:
             raise Rejected(self._closed)
 
     def write(self, block: Block, table: SeriesTable) -> Admission:
-        waiting = _Waiting(block, table)
+        waiting = _Waiting(block, table, self._clock.monotonic_s())
         with self._lock:
             self.check_room()
             self._queue.append(waiting)
@@ -120,7 +119,7 @@ class Appender:
     def start(self) -> None:
         """Take writes, and say each second that somebody listens."""
         self.open()
-        self._beats.start()
+        self.beats.start()
 
     def open(self) -> None:
         """Take writes from now on."""
@@ -136,32 +135,11 @@ class Appender:
 
     def close(self) -> None:
         """After `stop`: nobody listens any more."""
-        self._ended.set()
-        if self._beats.is_alive():
-            self._beats.join()
+        self.beats.close()
 
-    def heartbeat(self) -> None:
-        """Move `alive` of every shard that has room and whose server answers; of the others it has to stay."""
-        for server in self._shards.servers:
-            try:
-                self._beat_on(server)
-                self._silent.discard(server)
-            except (ServerDown, ServerFull) as error:
-                if server not in self._silent:
-                    logger.warning("no heartbeat: %s", error)
-                self._silent.add(server)
-
-    def _beat(self) -> None:
-        while not self._ended.wait(_HEARTBEAT_S):
-            self.heartbeat()
-
-    def _beat_on(self, server: Server) -> None:
-        mine = [shard for shard in self._shards.all if shard.server is server]
-        replies = server.run_all([shard.beat_call() for shard in mine])
-        for shard, reply in zip(mine, replies, strict=True):
-            if appended(reply).outcome == "missing":
-                logger.error("shard %d has lost its metadata and begins anew, complete from now on", shard.number)
-                shard.create(complete=False)
+    def why_not_ready(self) -> str | None:
+        """None while writes are taken."""
+        return self._closed or None
 
     # -- sending
 
@@ -196,6 +174,7 @@ class Appender:
         return bool(self._closed) or rows >= _ENOUGH_ROWS * len(self._shards)
 
     def _send_batch(self, ours: list[_Waiting]) -> None:
+        self.traffic.note_waits([waiting.since_s for waiting in ours])
         batch = joined([waiting.block for waiting in ours])
         run_lines(self._lines(batch), self._send)
         self._use.note(batch.block.sid)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from precompute.clock import Clock
-from precompute.cluster.crew import Crew, Live, Member
+from precompute.cluster.crew import SILENT_MS, Crew, Live, Member
 from precompute.cluster.placement import Kick, placed
 from precompute.cluster.server import ServerDown
 from precompute.cluster.shard import ShardState, parse_state
@@ -59,6 +59,7 @@ class Kicks:
         self._running: dict[int, float] = {}
         self._heard_s = self._ticked_s = clock.monotonic_s()
         self._tick_ms = 0
+        self._beaten_s: float | None = None
 
     # -- what is asked for
 
@@ -106,6 +107,14 @@ class Kicks:
         """Say that this worker lives."""
         held = tuple(sorted(self.workers.held()))
         self.crew.beat(Member(self.workers.name, held, self._started_ms, self._tick_ms))
+        self._beaten_s = self.clock.monotonic_s()
+
+    def why_not_ready(self) -> str | None:
+        """None while the crew hears that this worker lives, so that it is given shards. Raises nothing."""
+        if self._beaten_s is None:
+            return "no other worker has heard of this one yet"
+        unheard_s = self.clock.monotonic_s() - self._beaten_s
+        return f"this worker was last heard {unheard_s:.0f} s ago" if unheard_s * 1000 > SILENT_MS else None
 
     def tick_held(self) -> None:
         """Nobody kicks: tick what is held."""

@@ -1,39 +1,50 @@
 """What the roles of a cluster show of shards and workers, read when it is scraped; each metric declared once."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from precompute.clock import Clock
+from precompute.cluster.appender import Appender
 from precompute.cluster.follower import Follower
-from precompute.cluster.server import ServerDown
-from precompute.cluster.shard import ShardLimits, ShardState
+from precompute.cluster.kicks import Kicks
+from precompute.cluster.server import Server, ServerDown
+from precompute.cluster.shard import ShardLimits, ShardState, parse_state
 from precompute.cluster.shards import Shards
 from precompute.cluster.storing import Stored
+from precompute.cluster.traffic import Traffic
 from precompute.cluster.worker import Counts, ShardWorkers
 
-ShardGauge = Callable[[ShardState, ShardLimits, int], float]
-"""From the shard as it stands, its limits and the time in ms."""
 
-SHARD_GAUGES: tuple[tuple[str, str, ShardGauge], ...] = (
-    ("asap_shard_log_bytes", "Bytes of the shard's log that are retained.", lambda s, own, now: s.bytes - s.cut),
-    ("asap_shard_log_max_bytes", "Their bound, the shard's share of log.max_bytes.",
-     lambda s, own, now: own.log_max_bytes),
+@dataclass(frozen=True)
+class Shown:
+    """One shard as it stands, and its limits."""
+
+    state: ShardState
+    holes: int
+    limits: ShardLimits
+    now_ms: int
+
+
+SHARD_GAUGES: tuple[tuple[str, str, Callable[[Shown], float]], ...] = (
+    ("asap_shard_log_bytes", "Bytes of the shard's log that are retained.", lambda s: s.state.bytes - s.state.cut),
+    ("asap_shard_log_max_bytes", "Their bound, the shard's share of log.max_bytes.", lambda s: s.limits.log_max_bytes),
     ("asap_shard_backlog_bytes", "Bytes of the shard's log that no tick has read.",
-     lambda s, own, now: s.bytes - s.read),
+     lambda s: s.state.bytes - s.state.read),
     ("asap_shard_backlog_max_bytes", "Their bound, the shard's share of log.max_backlog.",
-     lambda s, own, now: own.max_backlog_bytes),
-    ("asap_shard_summary_bytes", "Bytes of the shard's partial summaries in Redis.",
-     lambda s, own, now: s.summary_bytes),
+     lambda s: s.limits.max_backlog_bytes),
+    ("asap_shard_summary_bytes", "Bytes of the shard's partial summaries in Redis.", lambda s: s.state.summary_bytes),
     ("asap_shard_silent_seconds", "How long nobody has listened for samples of the shard.",
-     lambda s, own, now: (now - s.alive_ms) / 1000),
+     lambda s: (s.now_ms - s.state.alive_ms) / 1000),
     ("asap_shard_final_lag_seconds", "How far the shard's last final pane lies behind the acceptance age.",
-     lambda s, own, now: (now - own.acceptance_ms - s.final_ms) / 1000),
+     lambda s: (s.now_ms - s.limits.acceptance_ms - s.state.final_ms) / 1000),
     ("asap_shard_held", "1 where a worker holds the shard now, else 0.",
-     lambda s, own, now: float(bool(s.holder) and s.until_ms >= now)),
+     lambda s: float(bool(s.state.holder) and s.state.until_ms >= s.now_ms)),
+    ("asap_shard_holes", "Intervals in which samples of the shard are known to be missing.", lambda s: s.holes),
 )
-"""Of each shard; shown by workers and query engines alike, all of them see the same."""
+"""Of each shard; shown by ingest, query engines and workers alike, all of them see the same."""
 
 WORKER_COUNTERS: tuple[tuple[str, str, Callable[[Counts], float]], ...] = (
     ("asap_shard_ticks", "Ticks of the shard that ended well here.", lambda c: c.ticks),
@@ -47,11 +58,20 @@ WORKER_COUNTERS: tuple[tuple[str, str, Callable[[Counts], float]], ...] = (
 )
 """Of each shard, by this worker."""
 
+WORKER_SHARD_GAUGES: tuple[tuple[str, str, Callable[[Counts], float]], ...] = (
+    ("asap_shard_last_tick_seconds", "When this worker's last tick of the shard ended well; 0 before the first.",
+     lambda c: c.completed_ms / 1000),
+)
+
 WORKER_GAUGES: tuple[tuple[str, str, Callable[[ShardWorkers], float]], ...] = (
     ("asap_worker_shards", "Shards that this worker holds.", lambda w: len(w.held())),
     ("asap_worker_head_bytes", "Memory of all heads of this worker.", lambda w: w.head_bytes()),
     ("asap_worker_last_tick_seconds", "When this worker's last tick ended well.",
      lambda w: w.completed_ms() / 1000),
+)
+
+KICK_COUNTERS: tuple[tuple[str, str, Callable[[Kicks], float]], ...] = (
+    ("asap_kicks_stale", "Kicks that were left out: too old, or done already.", lambda k: k.stale),
 )
 
 STORING_COUNTERS: tuple[tuple[str, str, Callable[[Stored], float]], ...] = (
@@ -62,7 +82,6 @@ STORING_COUNTERS: tuple[tuple[str, str, Callable[[Stored], float]], ...] = (
     ("asap_dropped_panes", "Final panes dropped because redis.max_summary_bytes was reached; they are gaps.",
      lambda s: s.dropped),
 )
-
 
 FOLLOWER_GAUGES: tuple[tuple[str, str, Callable[[Follower], float]], ...] = (
     ("asap_follower_behind_seconds", "How old is what is known of the shard that is most behind.",
@@ -79,6 +98,40 @@ FOLLOWER_COUNTERS: tuple[tuple[str, str, Callable[[Follower], float]], ...] = (
 )
 
 
+APPENDS = ("asap_appends", "Entries sent to shards by what became of them: Redis' answer, unanswered or no_memory.")
+"""By outcome: those of `shard.Appended`, and of `traffic`."""
+
+TRAFFIC_COUNTERS: tuple[tuple[str, str, Callable[[Traffic], float]], ...] = (
+    ("asap_append_rounds", "Round trips to a log's Redis, each with entries of all its shards.", lambda t: t.rounds),
+    ("asap_append_sending_seconds", "Time that these round trips took.", lambda t: t.sending_s),
+    ("asap_append_writes", "Writes that were sent.", lambda t: t.writes),
+    ("asap_append_waiting_seconds",
+     "Time that these writes waited for others, or for those before, until they were sent.", lambda t: t.waiting_s),
+)
+APPENDER_GAUGES: tuple[tuple[str, str, Callable[[Appender], float]], ...] = (
+    ("asap_silent_servers", "Log servers that did not take this process' last heartbeat.",
+     lambda a: a.beats.silent_servers()),
+)
+
+
+class AppenderCollector(Collector):
+    """An ingest process' own."""
+
+    def __init__(self, appender: Appender) -> None:
+        self._appender = appender
+
+    def collect(self) -> Iterator[Metric]:
+        traffic = self._appender.traffic
+        appends = CounterMetricFamily(*APPENDS, labels=("outcome",))
+        for outcome, count in traffic.outcomes.copy().items():
+            appends.add_metric((outcome,), count)
+        yield appends
+        for name, meaning, read in TRAFFIC_COUNTERS:
+            yield CounterMetricFamily(name, meaning, value=read(traffic))
+        for name, meaning, gauge in APPENDER_GAUGES:
+            yield GaugeMetricFamily(name, meaning, value=gauge(self._appender))
+
+
 class FollowerCollector(Collector):
     """A query engine's own."""
 
@@ -93,43 +146,53 @@ class FollowerCollector(Collector):
 
 
 class ShardCollector(Collector):
-    """The state of every shard; nothing of it while Redis cannot be asked."""
+    """The state of every shard; nothing of those whose Redis cannot be asked."""
 
     def __init__(self, shards: Shards, clock: Clock) -> None:
         self._shards, self._clock = shards, clock
 
     def collect(self) -> Iterator[Metric]:
-        try:
-            states = self._shards.states()
-        except ServerDown:
-            return
-        now_ms = self._clock.now_ms()
+        shown = [pair for server in self._shards.servers for pair in self._shown(server)]
         for name, meaning, read in SHARD_GAUGES:
             family = GaugeMetricFamily(name, meaning, labels=("shard",))
-            for number, state in enumerate(states):
-                if state is not None:
-                    family.add_metric((str(number),), read(state, self._shards.limits, now_ms))
+            for number, one in shown:
+                family.add_metric((str(number),), read(one))
             yield family
+
+    def _shown(self, server: Server) -> list[tuple[int, Shown]]:
+        """By number those of this server, in one round trip."""
+        mine = [shard for shard in self._shards.all if shard.server is server]
+        try:
+            replies = server.ask_all([ask for shard in mine for ask in (shard.ask_state(), shard.ask_hole_count())])
+        except ServerDown:
+            return []
+        now_ms, limits = self._clock.now_ms(), self._shards.limits
+        read = zip(mine, map(parse_state, replies[::2]), replies[1::2], strict=True)
+        return [
+            (shard.number, Shown(state, holes, limits, now_ms)) for shard, state, holes in read if state is not None
+        ]
 
 
 class WorkerCollector(Collector):
     """What one worker did."""
 
-    def __init__(self, workers: ShardWorkers) -> None:
-        self._workers = workers
+    def __init__(self, workers: ShardWorkers, kicks: Kicks) -> None:
+        self._workers, self._kicks = workers, kicks
 
     def collect(self) -> Iterator[Metric]:
         for name, meaning, read in WORKER_GAUGES:
             yield GaugeMetricFamily(name, meaning, value=read(self._workers))
-        for name, meaning, count in WORKER_COUNTERS:
-            yield _by_shard(name, meaning, count, [held.counts for held in self._workers.held_by_number])
+        for name, meaning, stale in KICK_COUNTERS:
+            yield CounterMetricFamily(name, meaning, value=stale(self._kicks))
+        yield from self._of_shards()
         if self._workers.storing is not None:
             for name, meaning, of in STORING_COUNTERS:
                 yield CounterMetricFamily(name, meaning, value=of(self._workers.storing.counts))
 
-
-def _by_shard(name: str, meaning: str, count: Callable[[Counts], float], counts: Sequence[Counts]) -> Metric:
-    family = CounterMetricFamily(name, meaning, labels=("shard",))
-    for number, of in enumerate(counts):
-        family.add_metric((str(number),), count(of))
-    return family
+    def _of_shards(self) -> Iterator[Metric]:
+        for declared, family in ((WORKER_COUNTERS, CounterMetricFamily), (WORKER_SHARD_GAUGES, GaugeMetricFamily)):
+            for name, meaning, count in declared:
+                metric = family(name, meaning, labels=("shard",))
+                for held in self._workers.held_by_number:
+                    metric.add_metric((str(held.shard.number),), count(held.counts))
+                yield metric

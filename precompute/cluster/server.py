@@ -106,6 +106,15 @@ class Server:
         except RedisError as error:
             raise self._meant(error) from error
 
+    def info(self) -> dict[str, str]:
+        """What it says of itself (INFO); nothing where we may not ask that."""
+        try:
+            reply = self.ask("INFO")
+        except ResponseError:
+            return {}
+        lines = (line.partition(":") for line in reply.decode().splitlines())
+        return {name: value for name, colon, value in lines if colon}
+
     def wait_for_news(self, after: Mapping[str, str], wait_ms: int, count: int) -> tuple[bytes, dict[str, list[Any]]]:
         """Up to `count` entries of each stream behind those ids, as [id, [field, value, …]]; waits for the first.
 

@@ -181,6 +181,10 @@ class Shard:
         """The command whose reply `parse_holes` reads."""
         return ("ZRANGE", self._holes, 0, -1)
 
+    def ask_hole_count(self) -> tuple[str, ...]:
+        """The command whose reply is how many there are."""
+        return ("ZCARD", self._holes)
+
     # -- the ingest role
 
     def append_call(self, samples: Samples) -> Call:

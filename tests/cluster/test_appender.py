@@ -8,9 +8,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from precompute.clock import ManualClock
+from precompute.clock import ManualClock, SystemClock
 from precompute.cluster import table_use
 from precompute.cluster.appender import Appender, AppenderLimits
+from precompute.cluster.heartbeat import Heartbeat
 from precompute.cluster.log import RedisSampleLog
 from precompute.cluster.server import Server, ServerDown
 from precompute.cluster.shards import Shards
@@ -162,7 +163,7 @@ def test_a_server_that_is_down_rejects_and_takes_the_same_write_later(clock: Man
         redis.kill()
         with pytest.raises(Rejected, match="cannot be asked"):
             write(to, some(20, NOW_MS + 1))
-        to.heartbeat()
+        to.beats.beat()
         redis.start()
         assert write(to, some(20, NOW_MS + 1)).accepted == 20
         assert every(shards) == sorted(some(20) + some(20, NOW_MS + 1))
@@ -207,7 +208,7 @@ def test_nothing_is_taken_before_open_and_after_stop(shards: Shards, clock: Manu
 def test_a_heartbeat_moves_every_shard_that_has_room(shards: Shards, clock: ManualClock) -> None:
     to = opened(shards, clock)
     clock.advance(1000)
-    to.heartbeat()
+    to.beats.beat()
     assert {state.alive_ms for state in shards.states() if state} == {NOW_MS + 1000}
 
 
@@ -282,3 +283,60 @@ def test_whatever_fails_what_is_acknowledged_is_in_the_log_once(
     assert set(acknowledged) <= set(rows) <= set(offered)
     assert len(rows) == len(set(rows))
     shards.close()
+
+
+def test_what_became_of_every_entry_is_counted(clock: ManualClock) -> None:
+    with redis_server("always") as redis:
+        shards = made_shards(redis.url, clock, SHARDS)
+        to = opened(shards, clock)
+        write(to, [*some(50), ("late", NOW_MS - LIMITS.acceptance_ms, 1.0)])
+        counts = to.traffic.outcomes
+        assert (counts["restart"], counts["ok"], counts["old"]) == (SHARDS, SHARDS, 1)
+        redis.cli("config", "set", "maxmemory", "1")
+        with pytest.raises(Rejected, match="maxmemory"):
+            write(to, some(50))
+        assert counts["no_memory"] == SHARDS
+        redis.kill()
+        with pytest.raises(Rejected, match="cannot be asked"):
+            write(to, some(50))
+        assert counts["unanswered"] == 2 * SHARDS, "it was tried twice"
+        assert (to.traffic.writes, to.traffic.rounds) == (3, 6)
+        shards.close()
+
+
+def test_the_time_that_writes_wait_is_counted(shards: Shards) -> None:
+    limits = replace(QUICK, linger_ms=20)
+    to = Appender(shards, SeriesTable(0, SHARDS), SharedNotes(shards.first), SystemClock(), limits)
+    to.open()
+    write(to, some(1))
+    assert to.traffic.waiting_s >= 0.02
+    assert to.traffic.sending_s > 0
+
+
+def test_it_is_ready_while_writes_are_taken(shards: Shards, clock: ManualClock) -> None:
+    to = Appender(shards, SeriesTable(0, SHARDS), SharedNotes(shards.first), clock, QUICK)
+    assert to.why_not_ready() == "starting"
+    to.open()
+    assert to.why_not_ready() is None
+    to.stop()
+    assert to.why_not_ready() == "shutting down"
+
+
+def test_it_is_unhealthy_while_a_server_has_long_taken_no_heartbeat(redis: RedisServer, clock: ManualClock) -> None:
+    with redis_server() as other:
+        shards = Shards([redis.url, other.url], SHARDS, LIMITS, clock.now_ms)
+        shards.create(True)
+        beats = Heartbeat(shards, clock)
+        clock.advance(31_000)
+        assert "none is sent any more" in (beats.why_unhealthy() or "")
+        beats.beat()
+        assert (beats.why_unhealthy(), beats.silent_servers()) == (None, 0)
+        other.kill()
+        clock.advance(31_000)
+        beats.beat()
+        assert f"Redis at {other.url} has taken no heartbeat for 31 s: " in (beats.why_unhealthy() or "")
+        assert beats.silent_servers() == 1
+        other.start()
+        beats.beat()
+        assert (beats.why_unhealthy(), beats.silent_servers()) == (None, 0)
+        shards.close()

@@ -121,3 +121,14 @@ def test_storing_is_asked_of_one_worker_at_a_time(worker: Callable[..., Kicks], 
     a.store()
     b.store()
     assert redis.cli("lrange", "stores", "0", "-1") == "a"
+
+
+def test_a_worker_is_ready_while_the_others_hear_of_it(redis: RedisServer) -> None:
+    clock, shards = ManualClock(1_000_000), shards_on(redis.url)
+    kicks = Kicks(StandinWorkers("a", shards), shards, Crew(shards.first), PERIOD_MS, clock)
+    assert kicks.why_not_ready() == "no other worker has heard of this one yet"
+    kicks.beat()
+    clock.advance(5_000)
+    assert kicks.why_not_ready() is None
+    clock.advance(1_000)
+    assert kicks.why_not_ready() == "this worker was last heard 6 s ago"

@@ -30,12 +30,17 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     from asap_project.security.guard import SecurityMetrics
     from ingest.metrics import IngestMetrics
     from precompute.cluster.metrics import (
+        APPENDER_GAUGES,
+        APPENDS,
         FOLLOWER_COUNTERS,
         FOLLOWER_GAUGES,
+        KICK_COUNTERS,
         SHARD_GAUGES,
         STORING_COUNTERS,
+        TRAFFIC_COUNTERS,
         WORKER_COUNTERS,
         WORKER_GAUGES,
+        WORKER_SHARD_GAUGES,
     )
     from precompute.metrics import COUNTERS, GAUGES, QUERY_GAUGES
     from query.metrics import (
@@ -49,14 +54,17 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
 
     gauges: tuple[tuple[str, str, object], ...] = (
         *QUERY_GAUGES, *GAUGES, *CACHE_GAUGES, *PLANNER_GAUGES, *FOLLOWER_GAUGES, *WORKER_GAUGES,
+        *APPENDER_GAUGES,
     )  # fmt: skip
     counters: tuple[tuple[str, str, object], ...] = (
         *COUNTERS, *CACHE_COUNTERS, *PLANNER_COUNTERS, *FOLLOWER_COUNTERS, *STORING_COUNTERS,
+        *KICK_COUNTERS, *TRAFFIC_COUNTERS,
     )  # fmt: skip
     yield from ((name, "gauge", "", meaning) for name, meaning, _ in gauges)
     yield from ((f"{name}_total", "counter", "", meaning) for name, meaning, _ in counters)
-    yield from ((name, "gauge", "shard", meaning) for name, meaning, _ in SHARD_GAUGES)
+    yield from ((name, "gauge", "shard", meaning) for name, meaning, _ in (*SHARD_GAUGES, *WORKER_SHARD_GAUGES))
     yield from ((f"{name}_total", "counter", "shard", meaning) for name, meaning, _ in WORKER_COUNTERS)
+    yield f"{APPENDS[0]}_total", "counter", "outcome", APPENDS[1]
     for declare in (IngestMetrics, QueryMetrics, WatchMetrics, SecurityMetrics, SchedulerMetrics):
         for metric in vars(declare(CollectorRegistry())).values():
             described = metric.describe()[0]
