@@ -43,8 +43,9 @@ run: $(KERNELS)
 demo: $(KERNELS)
 	@$(PY) manage.py runasap --demo.enabled true $(ARGS)
 
+# One process more than cores: tests of whole clusters mostly wait.
 test: $(DEV) $(KERNELS)
-	$(PY) -m pytest -n auto --dist worksteal $(ARGS)
+	$(PY) -m pytest -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal $(ARGS)
 
 check: $(DEV)
 	$(PY) -m ruff check .

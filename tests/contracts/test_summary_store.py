@@ -31,7 +31,7 @@ from tests.precompute.made_summaries import ends, same, summary
 from tests.precompute.stores import databases
 from tests.servers import RedisServer
 
-HOUR_MS = 3_600_000
+HOUR_MS, ENTRIES = 3_600_000, 4000
 SMALL = ("sum", "quantile")
 FOREVER = (-(2**62), 2**62)
 CACHE_BYTES = 200_000
@@ -81,7 +81,8 @@ def partials(redis: RedisServer) -> Reopen:
     shards = Shards([redis.url], 1, ShardLimits(HOUR_MS, HOUR_MS, HOUR_MS, HOUR_MS, HOUR_MS, HOUR_MS, 1 << 30, 1 << 30))
     shards.create(complete=True)
     (shard,) = shards.all
-    shard.server.ask("HSET", "{0}m", "last", f"{1 << 40}-0")  # panes here have seen entries that no log has
+    # what panes here say they have seen, since none is taken that has seen what the log has lost
+    shard.server.ask_all([("XADD", shard.log_key, f"0-{entry}", "h", "") for entry in range(1, ENTRIES)])
     ground = ShardGround(shard, "one", Head(SeriesTable(shards=1), 1 << 20), 15_000, 100, SystemClock(), int)
     return lambda: PartialStore(shard, ground.commit, MemoryStore())
 
