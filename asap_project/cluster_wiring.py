@@ -22,7 +22,7 @@ from precompute.clock import Clock
 from precompute.cluster.appender import Appender, AppenderLimits
 from precompute.cluster.elections import Leader, SharedElections
 from precompute.cluster.follower import Follower, FollowerSettings, Notes
-from precompute.cluster.metrics import AppenderCollector, FollowerCollector, ShardCollector
+from precompute.cluster.metrics import FOLLOWER_COUNTERS, FOLLOWER_GAUGES, AppenderCollector, ShardCollector
 from precompute.cluster.packs import Packs
 from precompute.cluster.plan import SharedPlan
 from precompute.cluster.shards import Shards
@@ -31,6 +31,7 @@ from precompute.definitions import Kept, definition_of
 from precompute.errors import PrecomputeError
 from precompute.in_force import PlanInForce, in_service
 from precompute.labels import SeriesTable
+from precompute.numbers import Numbers
 from precompute.stores.base import StoreError
 from precompute.stores.cached import CachedStore
 from precompute.stores.database import DatabaseStore
@@ -230,7 +231,7 @@ def _queries(
     keeper = PlanKeeper(shared, lambda: kept_again(definitions.definitions(), config))
     plan = keeper.in_force = PlanInForce(follower.engine, definitions, kept, keeper.publish)
     keeper.publish()
-    registry.register(FollowerCollector(follower))
+    registry.register(Numbers(follower, FOLLOWER_GAUGES, FOLLOWER_COUNTERS))
     leader = Leader(shards.first, "planner", f"{socket.gethostname()}-{os.getpid()}", config.cluster.lease)
     return Queries(follower, query_side(config, follower, plan, metadata, registry, leader.mine), keeper)
 

@@ -35,8 +35,9 @@ from precompute.evaluate.limits import Limits
 from precompute.in_force import PlanInForce, in_service
 from precompute.intake_port import IntakePort
 from precompute.metadata import Descriptions, MetricMetadata
-from precompute.metrics import NodeCollector, QueryNodeCollector
+from precompute.metrics import COUNTERS, GAUGES, QUERY_GAUGES
 from precompute.node import Node, NodeSettings
+from precompute.numbers import Numbers
 from precompute.query_node import QueryNode
 from precompute.sinks import DirectSink
 from precompute.stores.cached import CachedStore
@@ -46,7 +47,7 @@ from query.answers import Told
 from query.apps import QueryConfig, QueryParts
 from query.cache import ResultCache
 from query.engine import EngineOptions, QueryEngine
-from query.metrics import CacheCollector, PlannerCollector, QueryMetrics
+from query.metrics import CACHE_COUNTERS, CACHE_GAUGES, PLANNER_COUNTERS, PLANNER_GAUGES, QueryMetrics
 from query.mixed import MixedTiers
 from query.origins import Origins
 from query.query_log import QueryLog
@@ -172,7 +173,7 @@ def start(config: Config) -> Running:
     core = cast(PrecomputeConfig, apps.get_app_config("precompute"))
     core.engine, core.sink = node.engine, DirectSink(store)
     sources = ingest_side(config, node.intake, OwnElections(config.ingest.ha.timeout, clock), metadata, clock, registry)
-    registry.register(NodeCollector(node))
+    registry.register(Numbers(node, GAUGES, COUNTERS))
     guard(config, clock, registry)
     running = Running(node, sources, ticker, query_side(config, node, plan, metadata, registry))
     running.start()
@@ -213,7 +214,7 @@ def query_side(
     leads: Callable[[], bool] = lambda: True,
 ) -> QuerySide:  # fmt: skip
     """Answers by HTTP, put where their views find them. leads: whether this process plans, of all that could."""
-    registry.register(QueryNodeCollector(node))
+    registry.register(Numbers(node, QUERY_GAUGES))
     parts = query_parts(config, node, plan, metadata, registry)
     cast(QueryConfig, apps.get_app_config("query")).parts = parts
     batch, replanner = config.engine.minibatch, parts.replanner
@@ -244,11 +245,11 @@ def query_parts(
     options, slots, metrics = config.query_engine, Slots(config.query_engine.threads), QueryMetrics(registry)
     upstream, parts = _upstream(config, node.clock, slots, metrics)
     cache = ResultCache(options.cache_bytes)
-    registry.register(CacheCollector(cache))
+    registry.register(Numbers(cache, CACHE_GAUGES, CACHE_COUNTERS))
     log = QueryLog(options.query_log_file, node.clock, metrics.log_lost) if options.query_log_file else None
     usage, replanner = Usage(node.clock), replanner_of(config, node, plan) if config.planner.enabled else None
     if replanner is not None:
-        registry.register(PlannerCollector(replanner))
+        registry.register(Numbers(replanner, PLANNER_GAUGES, PLANNER_COUNTERS))
     tiers = _tiers(config, node, upstream is not None)
     watch = watch_of(config, node, *tiers, plan, registry) if config.planner.watch_share else None
     heard = [usage.note]

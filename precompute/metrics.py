@@ -1,9 +1,6 @@
 """What the core shows of itself, read when it is scraped; each metric declared once."""
 
-from collections.abc import Callable, Iterator
-
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from collections.abc import Callable
 
 from precompute.node import Node
 from precompute.query_node import QueryNode
@@ -46,27 +43,3 @@ COUNTERS: tuple[tuple[str, str, Callable[[Node], float]], ...] = (
     ("asap_aggregation_changes", "Times that what is kept was changed while running.", lambda n: n.engine.switches),
     ("asap_panes_summarised", "Panes committed, replaced ones included.", lambda n: n.engine.committed),
 )
-
-
-class QueryNodeCollector(Collector):
-    """The gauges of what answers queries."""
-
-    def __init__(self, node: QueryNode) -> None:
-        self._node = node
-
-    def collect(self) -> Iterator[Metric]:
-        for name, meaning, read in QUERY_GAUGES:
-            yield GaugeMetricFamily(name, meaning, value=read(self._node))
-
-
-class NodeCollector(Collector):
-    """A single node's own gauges and counters."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    def collect(self) -> Iterator[Metric]:
-        for name, meaning, read in GAUGES:
-            yield GaugeMetricFamily(name, meaning, value=read(self._node))
-        for name, meaning, read in COUNTERS:
-            yield CounterMetricFamily(name, meaning, value=read(self._node))

@@ -1,10 +1,8 @@
 """What the query side counts, each metric declared once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from query.account import TIERS
 from query.answers import Answer, Forwarded
@@ -37,32 +35,6 @@ PLANNER_GAUGES: tuple[tuple[str, str, Callable[[Replanner], float]], ...] = (
 PLANNER_COUNTERS: tuple[tuple[str, str, Callable[[Replanner], float]], ...] = (
     ("asap_planner_plans", "Plans made of what queries ask for.", lambda r: r.plans),
 )
-
-
-class PlannerCollector(Collector):
-    """What the planner shows of itself, read when it is scraped."""
-
-    def __init__(self, replanner: Replanner) -> None:
-        self._replanner = replanner
-
-    def collect(self) -> Iterator[Metric]:
-        for name, meaning, read in PLANNER_GAUGES:
-            yield GaugeMetricFamily(name, meaning, value=read(self._replanner))
-        for name, meaning, read in PLANNER_COUNTERS:
-            yield CounterMetricFamily(name, meaning, value=read(self._replanner))
-
-
-class CacheCollector(Collector):
-    """What the result cache shows of itself, read when it is scraped."""
-
-    def __init__(self, cache: ResultCache) -> None:
-        self._cache = cache
-
-    def collect(self) -> Iterator[Metric]:
-        for name, meaning, read in CACHE_GAUGES:
-            yield GaugeMetricFamily(name, meaning, value=read(self._cache))
-        for name, meaning, read in CACHE_COUNTERS:
-            yield CounterMetricFamily(name, meaning, value=read(self._cache))
 
 
 class QueryMetrics:

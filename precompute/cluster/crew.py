@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from precompute.cluster.scripts import NOW
 from precompute.cluster.server import Call, Script, Server
 
 SILENT_MS = 5_000
@@ -19,18 +20,10 @@ SILENT_MS = 5_000
 
 _HEARD, _SAID = "{crew}heard", "{crew}said"
 
-_NOW = """
-local function now_ms()
-  if ARGV[1] ~= '' then return tonumber(ARGV[1]) end
-  local t = redis.call('TIME')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
-end
-local now = now_ms()
-"""
-
 _BEAT = Script(
-    _NOW
+    NOW
     + """
+local now = now_ms()
 -- KEYS heard said   ARGV now name said
 redis.call('ZADD', KEYS[1], now, ARGV[2])
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
@@ -39,8 +32,9 @@ return now
 )
 
 _LIVE = Script(
-    _NOW
+    NOW
     + """
+local now = now_ms()
 -- KEYS heard said   ARGV now silent -> now (name said)…
 for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. string.format('%.0f', now - ARGV[2]))) do
   redis.call('ZREM', KEYS[1], gone)

@@ -132,19 +132,6 @@ class AppenderCollector(Collector):
             yield GaugeMetricFamily(name, meaning, value=gauge(self._appender))
 
 
-class FollowerCollector(Collector):
-    """A query engine's own."""
-
-    def __init__(self, follower: Follower) -> None:
-        self._follower = follower
-
-    def collect(self) -> Iterator[Metric]:
-        for name, meaning, read in FOLLOWER_GAUGES:
-            yield GaugeMetricFamily(name, meaning, value=read(self._follower))
-        for name, meaning, read in FOLLOWER_COUNTERS:
-            yield CounterMetricFamily(name, meaning, value=read(self._follower))
-
-
 class ShardCollector(Collector):
     """The state of every shard; nothing of those whose Redis cannot be asked."""
 

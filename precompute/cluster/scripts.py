@@ -20,7 +20,7 @@ Times are milliseconds. ARGV[1] is always the time to judge by; empty for the se
 
 from precompute.cluster.server import Script
 
-_NOW = """
+NOW = """
 local function now_ms()
   if ARGV[1] ~= '' then return tonumber(ARGV[1]) end
   local t = redis.call('TIME')
@@ -70,7 +70,7 @@ end
 """
 
 CREATE = Script(
-    _NOW
+    NOW
     + """
 -- KEYS m   ARGV now acceptance complete -> 1 if it was made
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
@@ -86,7 +86,7 @@ return 1
 """A shard without metadata is a new one: nothing is claimed for the time before, unless `complete`."""
 
 APPEND = Script(
-    _NOW
+    NOW
     + """
 -- KEYS m log segs holes
 -- ARGV now writer seq seg after until · future segment_ms lateness max_bytes max_backlog · samples · hole_metric
@@ -146,7 +146,7 @@ While an entry that was refused would still be refused, nobody counts as listeni
 
 BEGIN = Script(
     _WHATEVER_MEMORY
-    + _NOW
+    + NOW
     + _IN_LOG
     + """
 -- KEYS m log   ARGV now holder rev new_rev lease · acceptance own_now trusted applied
@@ -170,7 +170,7 @@ log has lost `applied`, the newest entry that was read."""
 
 COMMIT = Script(
     _WHATEVER_MEMORY
-    + _NOW
+    + NOW
     + _IN_LOG
     + """
 -- KEYS m told aggs i p log   ARGV now holder rev new_rev lease · aggregation seen id · (end flags blob)…
@@ -199,7 +199,7 @@ return 'ok'
 
 END = Script(
     _WHATEVER_MEMORY
-    + _NOW
+    + NOW
     + _TRIMMED
     + """
 -- KEYS m log segs holes   ARGV now holder rev · clean_to keep future read segment_ms release holes_before
@@ -232,7 +232,7 @@ too old. `lasting` is what no such loss of less than a minute goes behind: what 
 
 TRIM = Script(
     _WHATEVER_MEMORY
-    + _NOW
+    + NOW
     + _TRIMMED
     + """
 -- KEYS m log segs   ARGV now before future

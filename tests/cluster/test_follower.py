@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 from precompute.cluster.contact import LogRewound
-from precompute.cluster.metrics import FollowerCollector
+from precompute.cluster.metrics import FOLLOWER_COUNTERS, FOLLOWER_GAUGES
 from precompute.cluster.shard import ShardState, stream_id
 from precompute.cluster.shard_copy import ShardCopy
 from precompute.compaction import compact
 from precompute.errors import ExecutionError
 from precompute.evaluate.values import Vector
 from precompute.labels import Labels
-from precompute.metrics import QueryNodeCollector
+from precompute.metrics import QUERY_GAUGES
+from precompute.numbers import Numbers
+from precompute.query_node import QueryNode
 from query.answers import Answer
 from tests.cluster.following import FOLLOW_S, Cluster, instant, queries
 from tests.precompute.made_node import WIDTH_MS, series
@@ -279,7 +281,10 @@ def test_a_head_that_let_go_of_series_reads_on_into_its_new_table(cluster: Clust
 def test_its_metrics_are_those_of_a_node_and_how_far_behind_it_is(cluster: Cluster, using: str) -> None:
     some_minutes(cluster, seed=19, minutes=1)
     with cluster.follower(using) as follower:
-        collected = [*QueryNodeCollector(follower).collect(), *FollowerCollector(follower).collect()]
+        collected = [
+            *Numbers[QueryNode](follower, QUERY_GAUGES).collect(),
+            *Numbers(follower, FOLLOWER_GAUGES, FOLLOWER_COUNTERS).collect(),
+        ]
         shown = {metric.name: metric.samples[0].value for metric in collected}
         assert shown["asap_head_samples"] == cluster.core.head.samples()
         assert shown["asap_newest_pane_seconds"] >= cluster.start_ms / 1000
