@@ -71,6 +71,29 @@ def redis(shared_redis: RedisServer) -> RedisServer:
     return shared_redis
 
 
+@pytest.fixture(scope="module")
+def sqlite_alias(django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Django's name of an SQLite file with the core's tables."""
+    from tests.precompute.stores import databases
+
+    entry = databases.sqlite(tmp_path_factory.mktemp("store"))
+    with django_db_blocker.unblock(), databases.migrated("of_tests_sqlite", entry) as alias:
+        yield alias
+
+
+@pytest.fixture(scope="module")
+def postgresql_alias(django_db_blocker: Any) -> Iterator[str]:
+    """The same in a PostgreSQL of a module's own."""
+    from tests.precompute.stores import databases
+
+    with (
+        django_db_blocker.unblock(),
+        databases.postgresql() as entry,
+        databases.migrated("of_tests_postgresql", entry) as alias,
+    ):
+        yield alias
+
+
 @pytest.fixture(scope="session")
 def shared_postgresql() -> Iterator[PostgreSQLServer]:
     """One server for all tests that only need a database of their own; take `postgresql_url`."""

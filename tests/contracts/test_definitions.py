@@ -1,7 +1,7 @@
 """What every store of definitions promises (precompute/definitions.py)."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,27 +9,6 @@ import pytest
 from precompute.definitions import Definition, DefinitionStore, MemoryDefinitions
 from precompute.models import AggregationDefinition
 from precompute.stores.definitions import DatabaseDefinitions
-from tests.precompute.stores import databases
-
-
-@pytest.fixture(scope="module")
-def sqlite_alias(django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with (
-        django_db_blocker.unblock(),
-        databases.migrated("definitions_sqlite", databases.sqlite(tmp_path_factory.mktemp("store"))) as alias,
-    ):
-        yield alias
-
-
-@pytest.fixture(scope="module")
-def postgresql_alias(django_db_blocker: Any) -> Iterator[str]:
-    with (
-        django_db_blocker.unblock(),
-        databases.postgresql() as entry,
-        databases.migrated("definitions_postgresql", entry) as alias,
-    ):
-        yield alias
-
 
 Reopen = Callable[[], DefinitionStore]
 

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -36,25 +35,6 @@ SMALL = ("sum", "quantile")
 FOREVER = (-(2**62), 2**62)
 CACHE_BYTES = 200_000
 """Less than the tests store, so that pieces are dropped and loaded again."""
-
-
-@pytest.fixture(scope="module")
-def sqlite_alias(django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with (
-        django_db_blocker.unblock(),
-        databases.migrated("store_sqlite", databases.sqlite(tmp_path_factory.mktemp("store"))) as alias,
-    ):
-        yield alias
-
-
-@pytest.fixture(scope="module")
-def postgresql_alias(django_db_blocker: Any) -> Iterator[str]:
-    with (
-        django_db_blocker.unblock(),
-        databases.postgresql() as entry,
-        databases.migrated("store_postgresql", entry) as alias,
-    ):
-        yield alias
 
 
 Reopen = Callable[[], SummaryStore]

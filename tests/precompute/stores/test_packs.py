@@ -1,7 +1,5 @@
 """Packs that several writers put into one database, and readers who find out about them."""
 
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,27 +12,9 @@ from precompute.stores.base import StoreError
 from precompute.stores.cached import CachedStore
 from precompute.stores.database import DatabaseStore
 from tests.precompute.made_summaries import ends, same, summary
-from tests.precompute.stores import databases
 
 SMALL = ("sum", "quantile")
 EVER = (0, 1 << 60)
-
-
-@pytest.fixture(scope="module")
-def sqlite_alias(django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    entry = databases.sqlite(tmp_path_factory.mktemp("packs"))
-    with django_db_blocker.unblock(), databases.migrated("several_sqlite", entry) as alias:
-        yield alias
-
-
-@pytest.fixture(scope="module")
-def postgresql_alias(django_db_blocker: Any) -> Iterator[str]:
-    with (
-        django_db_blocker.unblock(),
-        databases.postgresql() as entry,
-        databases.migrated("several_postgresql", entry) as alias,
-    ):
-        yield alias
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
