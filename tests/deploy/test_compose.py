@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from asap_project.config import Config
 from asap_project.config.units import size_bytes
 from asap_project.roles import ROLES
 from tests.deploy.roles import documents, loaded, port_of, unknown_options
-from tests.deploy.test_metrics_shown import promtool
+from tests.deploy.shown import ALERTS, CLUSTER_ALERTS, ask_promtool
 from tests.running import ROOT
 
 SINGLE, CLUSTER = ROOT / "docker-compose.yml", ROOT / "docker-compose.cluster.yml"
@@ -132,10 +131,15 @@ def test_prometheus_writes_to_ingest_and_scrapes_every_role(tmp_path: Path) -> N
     found = {name: one["port"] for one in ours_job["dns_sd_configs"] for name in one["names"]}
     assert found == {role: port_of(made, role) for role in ROLES}
     shutil.copy(path, tmp_path / "prometheus.yml")
-    shutil.copy(ROOT / "deploy" / "prometheus" / "asap-alerts.yml", tmp_path)
-    check = [promtool(), "check", "config", str(tmp_path / "prometheus.yml")]
-    done = subprocess.run(check, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    for alerts in (ALERTS, CLUSTER_ALERTS):
+        shutil.copy(alerts, tmp_path)
+    ask_promtool("check", "config", str(tmp_path / "prometheus.yml"))
+
+
+def test_prometheus_is_given_the_rules_that_it_is_to_load() -> None:
+    (document,) = documents(ROOT / "deploy" / "cluster" / "prometheus.yml")
+    given = {volume.split(":")[0].rpartition("/")[2] for volume in services()["prometheus"]["volumes"]}
+    assert set(document["rule_files"]) == {ALERTS.name, CLUSTER_ALERTS.name} <= given
 
 
 def test_grafana_finds_asap_under_the_same_name_in_both() -> None:

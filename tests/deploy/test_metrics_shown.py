@@ -1,28 +1,38 @@
-"""The dashboard and the alerts in deploy/: each asks for metrics that are there, and a running ASAP answers it."""
+"""The dashboards and the alerts in deploy/: each asks for metrics that are there, and a running ASAP answers it.
 
-import json
-import os
-import re
-import shutil
-import subprocess
+A running cluster does so in tests/cluster/test_watching.py.
+"""
+
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from precompute.evaluate.expr import selectors
-from query.promql.parse import parse
+from tests.deploy.shown import (
+    ALERTS,
+    CLUSTER_ALERTS,
+    CLUSTER_DASHBOARD,
+    DASHBOARD,
+    OF_EVERY_SCRAPE,
+    alert_expressions,
+    ask_promtool,
+    asked,
+    assert_fires,
+    metrics,
+    ours,
+    panel_expressions,
+    rules,
+)
 from tests.e2e.talking import named, write
-from tests.running import ROOT, Program, asap, poll_until
+from tests.running import Program, asap, poll_until
 
 pytestmark = pytest.mark.e2e
 
-ALERTS = ROOT / "deploy" / "prometheus" / "asap-alerts.yml"
-DASHBOARD = ROOT / "deploy" / "grafana" / "dashboards" / "asap.json"
-
-OF_EVERY_SCRAPE = frozenset({"up", "process_resident_memory_bytes", "process_cpu_seconds_total"})
+EXPRESSIONS = [
+    *(expression for path in (DASHBOARD, CLUSTER_DASHBOARD) for expression in panel_expressions(path)),
+    *(expression for path in (ALERTS, CLUSTER_ALERTS) for expression in alert_expressions(path)),
+]
 
 NEED_AN_EVENT = frozenset({"asap_ingest_samples_refused_total", "asap_http_requests_refused_total"})
 """Metrics that show nothing on a node where all is well and nobody logs in."""
@@ -56,26 +66,36 @@ BESIDE = {
 }
 
 
-def rules() -> list[dict[str, Any]]:
-    return [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+FIRES_OF_A_CLUSTER = {
+    "AsapShardUnheld": ('asap_shard_held{shard="1"}', "0x60"),
+    "AsapShardLogNearlyFull": ('asap_shard_log_bytes{shard="1"}', "95x60"),
+    "AsapShardBacklog": ('asap_shard_backlog_bytes{shard="1"}', "60x60"),
+    "AsapNobodyListens": ('asap_shard_silent_seconds{shard="1"}', "20x60"),
+    "AsapRedisUnreached": ("asap_silent_servers", "1x60"),
+    "AsapFinalLags": ('asap_shard_final_lag_seconds{shard="1"}', "1000x60"),
+    "AsapTicksFail": ('asap_shard_ticks_failed_total{shard="1"}', "0+1x60"),
+    "AsapShardMoves": ('asap_shard_taken_total{shard="1"}', "0+1x60"),
+    "AsapWorkerTicksStopped": ("asap_worker_last_tick_seconds", "1x60"),
+    "AsapPanesDropped": ("asap_dropped_panes_total", "0+1x60"),
+    "AsapStoringFails": ("asap_storing_failed_total", "0+1x60"),
+    "AsapLogEntriesDamaged": ('asap_shard_damaged_entries_total{shard="1"}', "0+1x60"),
+    "AsapFollowerBehind": ("asap_follower_behind_seconds", "40x60"),
+    "AsapSchedulerSilent": ('asap_scheduler_messages_sent_total{task="place"}', "7x60"),
+}
 
+BESIDE_IN_A_CLUSTER = {
+    'asap_shard_log_max_bytes{shard="1"}': "100x60",
+    'asap_shard_backlog_max_bytes{shard="1"}': "100x60",
+    "asap_worker_shards": "4x60",
+}
 
-def alert_expressions() -> list[str]:
-    return [rule["expr"] for rule in rules()]
-
-
-def panel_expressions() -> list[str]:
-    panels = json.loads(DASHBOARD.read_text())["panels"]
-    return [target["expr"] for panel in panels for target in panel.get("targets", [])]
-
-
-def asked(expression: str) -> str:
-    """With what Grafana puts in for its variable."""
-    return expression.replace("$__rate_interval", "20s")
-
-
-def metrics(expression: str) -> set[str]:
-    return {str(selector.metric()) for selector in selectors(parse(asked(expression)))}
+ALL_WELL_IN_A_CLUSTER = {
+    **BESIDE_IN_A_CLUSTER,
+    **dict.fromkeys((series for series, _ in FIRES_OF_A_CLUSTER.values()), "0x60"),
+    'asap_shard_held{shard="1"}': "1x60",
+    "asap_worker_last_tick_seconds": "0+60x60",
+    'asap_scheduler_messages_sent_total{task="place"}': "0+4x60",
+}
 
 
 @pytest.fixture(scope="module")
@@ -101,55 +121,48 @@ def found(node: Program, expression: str) -> Any:
     return answer.json()["data"]["result"]
 
 
-@pytest.mark.parametrize("expression", [*panel_expressions(), *alert_expressions()])
+@pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_every_metric_is_one_of_ours(expression: str) -> None:
-    page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
-    ours = set(re.findall(r"^\| `(asap_\w+)` \|", page, re.MULTILINE))
     for metric in metrics(expression):
-        assert metric in OF_EVERY_SCRAPE or metric.removesuffix("_bucket") in ours, metric
+        assert metric in OF_EVERY_SCRAPE or metric.removesuffix("_bucket") in ours(), metric
 
 
-@pytest.mark.parametrize("expression", panel_expressions())
+@pytest.mark.parametrize("expression", panel_expressions(DASHBOARD))
 def test_every_panel_shows_something(running: Program, expression: str) -> None:
     assert bool(found(running, expression)) or metrics(expression) & NEED_AN_EVENT
 
 
 def test_no_alert_fires_on_a_node_that_is_well(running: Program) -> None:
-    for rule in rules():
+    for rule in rules(ALERTS):
         if not metrics(rule["expr"]) & NEED_AN_EVENT:
             assert found(running, rule["expr"]) == [], rule["alert"]
 
 
-def test_prometheus_takes_the_alerts() -> None:
-    done = subprocess.run([promtool(), "check", "rules", str(ALERTS)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+@pytest.mark.parametrize("alerts", [ALERTS, CLUSTER_ALERTS])
+def test_prometheus_takes_the_alerts(alerts: Path) -> None:
+    ask_promtool("check", "rules", str(alerts))
 
 
 def test_every_alert_fires_when_it_should(tmp_path: Path) -> None:
-    assert set(FIRES) == {rule["alert"] for rule in rules()}
-    values = {**BESIDE, **dict(FIRES.values())}
-    firing = {
-        "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
-        "eval_time": "1h",
-        "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in FIRES],
-    }
-    series = [{"series": scraped(name), "values": text} for name, text in values.items()]
-    tests = [{"interval": "1m", "input_series": series, "promql_expr_test": [firing]}]
-    path = tmp_path / "alerts.test.yml"
-    path.write_text(yaml.safe_dump({"rule_files": [str(ALERTS)], "tests": tests}))
-    done = subprocess.run([promtool(), "test", "rules", str(path)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert set(FIRES) == {rule["alert"] for rule in rules(ALERTS)}
+    assert_fires(tmp_path, ALERTS, {**BESIDE, **dict(FIRES.values())}, dict.fromkeys(FIRES, 1))
 
 
-def scraped(series: str) -> str:
-    """With the labels that a scrape gives it."""
-    name, _, labels = series.rstrip("}").partition("{")
-    return f'{name}{{instance="a:1",job="asap",{labels}}}'
+def test_every_alert_of_a_cluster_fires_when_it_should(tmp_path: Path) -> None:
+    assert set(FIRES_OF_A_CLUSTER) == {rule["alert"] for rule in rules(CLUSTER_ALERTS)}
+    values = {**BESIDE_IN_A_CLUSTER, **dict(FIRES_OF_A_CLUSTER.values())}
+    assert_fires(tmp_path, CLUSTER_ALERTS, values, dict.fromkeys(FIRES_OF_A_CLUSTER, 1))
 
 
-def promtool() -> str:
-    """Of the package prometheus, like the program."""
-    path = shutil.which("promtool")
-    if path is None:
-        (pytest.fail if os.environ.get("CI") == "1" else pytest.skip)("needs promtool (Debian package prometheus)")
-    return path
+def test_none_of_them_fires_where_all_is_well(tmp_path: Path) -> None:
+    assert_fires(tmp_path, CLUSTER_ALERTS, ALL_WELL_IN_A_CLUSTER, {})
+
+
+def test_a_scheduler_that_is_gone_is_silent(tmp_path: Path) -> None:
+    gone = {series: values for series, values in ALL_WELL_IN_A_CLUSTER.items() if "scheduler" not in series}
+    assert_fires(tmp_path, CLUSTER_ALERTS, gone, {"AsapSchedulerSilent": 1})
+
+
+def test_a_worker_without_shards_need_not_tick(tmp_path: Path) -> None:
+    idle = {**ALL_WELL_IN_A_CLUSTER, "asap_worker_last_tick_seconds": "1x60", "asap_worker_shards": "0x60"}
+    assert_fires(tmp_path, CLUSTER_ALERTS, idle, {})
