@@ -15,7 +15,7 @@ from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, OutOfMemoryError, RedisError, ResponseError
+from redis.exceptions import MasterDownError, NoScriptError, OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from redis.retry import Retry
 
 from precompute.errors import PrecomputeError
@@ -87,10 +87,7 @@ class Server:
             places = [*unknown, len(calls)] if then else unknown
             for at, reply in zip(places, self._send([calls[at] for at in unknown], then), strict=True):
                 replies[at] = reply
-        for reply in replies:
-            if isinstance(reply, Exception):
-                raise self._meant(reply) from reply
-        return replies
+        return self._good(replies)
 
     def ask(self, *command: Argument) -> Any:
         """One plain command."""
@@ -102,9 +99,10 @@ class Server:
             with self._redis.pipeline(transaction=False) as pipe:
                 for command in commands:
                     pipe.execute_command(*command)
-                return list(pipe.execute())
+                replies = list(pipe.execute(raise_on_error=False))  # else it puts words of its own before the error's
         except RedisError as error:
             raise self._meant(error) from error
+        return self._good(replies)
 
     def info(self) -> dict[str, str]:
         """What it says of itself (INFO); nothing where we may not ask that."""
@@ -139,13 +137,21 @@ class Server:
         except RedisError as error:
             raise self._meant(error) from error
 
+    def _good(self, replies: list[Any]) -> list[Any]:
+        """These, unless one is an error."""
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise self._meant(reply) from reply
+        return replies
+
     def _load(self, scripts: set[Script]) -> None:
         self.ask_all([("SCRIPT", "LOAD", script.text) for script in scripts])
 
     def _meant(self, error: Exception) -> PrecomputeError:
         if isinstance(error, OutOfMemoryError) or "OOM command not allowed" in str(error):
             return ServerFull(f"Redis at {self.name} has no memory left: raise its maxmemory or lower log.max_bytes")
-        if isinstance(error, ResponseError) and not str(error).startswith(("LOADING", "BUSY", "READONLY", "MISCONF")):
+        away = isinstance(error, (ReadOnlyError, MasterDownError)) or str(error).startswith(("BUSY", "MISCONF"))
+        if isinstance(error, ResponseError) and not away:
             raise error  # of our own making
         return ServerDown(f"Redis at {self.name} cannot be asked: {error}")
 

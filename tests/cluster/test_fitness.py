@@ -1,6 +1,9 @@
 """A Redis that would forget or lose samples is refused or warned of, with the remedy, as a role starts."""
 
 import logging
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,7 @@ from asap_project.redis_setup import look_at_broker
 from precompute.cluster.fitness import Judgement, judge_broker, judge_log
 from precompute.cluster.server import Server
 from precompute.errors import UnfitServer
+from tests.running import ROOT
 from tests.servers import RedisServer, lasting_port, redis_server
 
 GOOD = {"redis_version": "7.0.15", "maxmemory": "0", "maxmemory_policy": "noeviction", "aof_enabled": "1"}
@@ -121,3 +125,20 @@ def test_one_that_is_away_stops_nobody(caplog: pytest.LogCaptureFixture) -> None
     look(away)
     look_at_broker(away)
     assert caplog.text.count("how it is set up is not known") == 2
+
+
+def test_a_role_does_not_start_on_one_that_forgets(tmp_path: Path) -> None:
+    with redis_server("everysec", "--maxmemory-policy", "allkeys-lru") as redis:
+        options = {
+            "mode": "cluster",
+            "component": "ingest",
+            "redis.log-urls": f'["{redis.url}"]',
+            "redis.broker-url": "redis://127.0.0.1:1/0",
+            "database.url": "postgresql://asap@127.0.0.1:1/asap",
+            "query-engine.http-port": str(lasting_port()),
+        }
+        words = [word for name, text in options.items() for word in (f"--{name}", text)]
+        command = [sys.executable, str(ROOT / "manage.py"), "runasap", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert f"asap: Redis at {redis.url} cannot hold the log: maxmemory-policy allkeys-lru" in done.stderr
+    assert done.returncode == 2

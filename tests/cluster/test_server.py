@@ -1,0 +1,22 @@
+"""What a Redis server answers means the same for plain commands and for scripts."""
+
+import pytest
+
+from precompute.cluster.scripts import PUBLISH
+from precompute.cluster.server import Call, Server, ServerDown
+from tests.servers import lasting_port, redis_server
+
+
+def test_a_server_that_has_become_a_replica_is_down_for_writes() -> None:
+    with redis_server() as redis:
+        redis.cli("replicaof", "127.0.0.1", str(lasting_port()))
+        server = Server(redis.url)
+        with pytest.raises(ServerDown, match="read only replica"):
+            server.ask("SET", "x", "1")
+        with pytest.raises(ServerDown, match="read only replica"):
+            server.run(Call(PUBLISH, ("plan",), ("{}",)))
+        assert server.ask("GET", "x") is None
+        redis.cli("config", "set", "replica-serve-stale-data", "no")
+        with pytest.raises(ServerDown, match="MASTER"):
+            server.ask("GET", "x")
+        server.close()
