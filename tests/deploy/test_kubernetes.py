@@ -119,9 +119,11 @@ def test_every_role_is_asked_where_it_answers(workload: Manifest, tmp_path: Path
     one, port = container(workload), port_of(config(tmp_path, component(workload)), component(workload))
     assert one["ports"] == [{"name": "http", "containerPort": port}]
     assert workload["spec"]["template"]["metadata"]["annotations"]["prometheus.io/port"] == str(port)
-    probes = [one[f"{kind}Probe"]["httpGet"] for kind in ("startup", "readiness", "liveness")]
-    assert [probe["port"] for probe in probes] == ["http"] * 3
-    assert [probe["path"] for probe in probes] == ["/-/healthy", "/-/ready", "/-/healthy"]
+    probes = [one[f"{kind}Probe"] for kind in ("startup", "readiness", "liveness")]
+    asked = [probe.get("httpGet") or probe["tcpSocket"] for probe in probes]
+    assert [place["port"] for place in asked] == ["http"] * 3
+    alive = None if component(workload) == "ingest" else "/-/healthy"  # which follows Redis there
+    assert [place.get("path") for place in asked] == ["/-/healthy", "/-/ready", alive]
     assert f"EXPOSE {config(tmp_path).query_engine.http_port} {config(tmp_path).cluster.health_port}" in dockerfile()
 
 
