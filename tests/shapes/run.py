@@ -30,7 +30,7 @@ def as_a_cluster(folder: Path) -> None:
         many = stack.enter_context(cluster(folder, below, CONFIG, Counts(1, 1, 1, 2)))
         first_half(many.ingests[0].running, many.query_engines[0].running, shop)
         for role in many.roles:
-            role.stop()
+            assert role.stop() == 0, role.log[-2000:]
             role.start()
         many.await_ready()
         second_half(many.ingests[0].running, many.query_engines[0].running, shop)
