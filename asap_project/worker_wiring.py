@@ -41,7 +41,7 @@ def streaming_worker(config: Config, name: str) -> Kicks:
         registry.register(collector)
 
     def unhealthy() -> str | None:
-        return _why_unhealthy(workers, window_ms, clock.now_ms())
+        return _why_unhealthy(workers, window_ms)
 
     serve_health(config.cluster, Condition(unhealthy, kicks.why_not_ready, registry))
     return kicks
@@ -57,7 +57,7 @@ def _settings(config: Config, name: str) -> WorkerSettings:
     )  # fmt: skip
 
 
-def _why_unhealthy(workers: ShardWorkers, window_ms: int, now_ms: int) -> str | None:
-    """None while a tick of what is held ended lately, or nothing is held."""
-    late_ms = now_ms - workers.completed_ms() if workers.held() else 0
-    return f"the last tick ended {late_ms / 1000:.0f} s ago" if late_ms > _UNHEALTHY_WINDOWS * window_ms else None
+def _why_unhealthy(workers: ShardWorkers, window_ms: int) -> str | None:
+    """None while a tick of what is held ended lately, or nothing is held for that long."""
+    late_ms = workers.late_ms()
+    return f"no tick has ended for {late_ms / 1000:.0f} s" if late_ms > _UNHEALTHY_WINDOWS * window_ms else None

@@ -19,7 +19,7 @@ from precompute.clock import Clock
 from precompute.cluster.entries import BadEntry
 from precompute.cluster.head_copy import HeadCopy
 from precompute.cluster.open_panes import OpenPanes
-from precompute.cluster.server import Server, run_of
+from precompute.cluster.server import Server, run_of, time_ms
 from precompute.cluster.shard import (
     entry_ms,
     entry_number,
@@ -89,7 +89,7 @@ class Contact:
         now_s, (info, time, *replies) = self._clock.monotonic_s(), self.server.ask_all(asked)
         self._polled_s = now_s
         self._notice_restart(info)
-        server_ms = int(time[0]) * 1000 + int(time[1]) // 1000
+        server_ms = time_ms(time)
         for copy, position, at in zip(self.copies, read, range(0, len(replies), 3), strict=True):
             state = parse_state(replies[at])
             if position and (state is None or state.last < position):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from precompute.cluster.scripts import NOW
-from precompute.cluster.server import Call, Script, Server
+from precompute.cluster.server import Call, Script, Server, time_ms
 
 SILENT_MS = 5_000
 """A worker that was not heard for longer counts as gone."""
@@ -97,8 +97,7 @@ class Crew:
         """The server's time, which is the same for all workers."""
         if self._now_ms is not None:
             return self._now_ms()
-        seconds, microseconds = self._server.ask("TIME")
-        return int(seconds) * 1000 + int(microseconds) // 1000
+        return time_ms(self._server.ask("TIME"))
 
     def _now(self) -> int | str:
         return "" if self._now_ms is None else self._now_ms()

@@ -1,6 +1,6 @@
 """What the roles of a cluster show of shards and workers, read when it is scraped; each metric declared once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -10,7 +10,7 @@ from precompute.clock import Clock
 from precompute.cluster.appender import Appender
 from precompute.cluster.follower import Follower
 from precompute.cluster.kicks import Kicks
-from precompute.cluster.server import Server, ServerDown
+from precompute.cluster.server import Server, ServerDown, time_ms
 from precompute.cluster.shard import ShardLimits, ShardState, parse_state
 from precompute.cluster.shards import Shards
 from precompute.cluster.storing import Stored
@@ -20,12 +20,28 @@ from precompute.cluster.worker import Counts, ShardWorkers
 
 @dataclass(frozen=True)
 class Shown:
-    """One shard as it stands, and its limits."""
+    """One shard as it stands, its limits, and its server's clock, by which its times are judged."""
 
     state: ShardState
     holes: int
     limits: ShardLimits
     now_ms: int
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One server of the log, and those of its shards that are there; ahead_ms: our clock against its."""
+
+    server: Server
+    ahead_ms: float
+    shards: Mapping[int, Shown]
+
+
+SERVER_GAUGES: tuple[tuple[str, str, Callable[[Asked], float]], ...] = (
+    ("asap_clock_ahead_seconds", "How far this process' clock is ahead of that of a Redis of the log.",
+     lambda a: a.ahead_ms / 1000),
+)
+"""Of each Redis of the log, by its URL without the password."""
 
 
 SHARD_GAUGES: tuple[tuple[str, str, Callable[[Shown], float]], ...] = (
@@ -98,7 +114,7 @@ FOLLOWER_COUNTERS: tuple[tuple[str, str, Callable[[Follower], float]], ...] = (
 )
 
 
-APPENDS = ("asap_appends", "Entries sent to shards by what became of them: Redis' answer, unanswered or no_memory.")
+APPENDS = ("asap_appends", "Entries sent to shards, by the shard's answer, or by why there is none or too few have it.")
 """By outcome: those of `shard.Appended`, and of `traffic`."""
 
 TRAFFIC_COUNTERS: tuple[tuple[str, str, Callable[[Traffic], float]], ...] = (
@@ -133,31 +149,40 @@ class AppenderCollector(Collector):
 
 
 class ShardCollector(Collector):
-    """The state of every shard; nothing of those whose Redis cannot be asked."""
+    """The state of every shard and of its server's clock; nothing of those whose Redis cannot be asked."""
 
     def __init__(self, shards: Shards, clock: Clock) -> None:
         self._shards, self._clock = shards, clock
 
     def collect(self) -> Iterator[Metric]:
-        shown = [pair for server in self._shards.servers for pair in self._shown(server)]
+        asked = [one for server in self._shards.servers if (one := self._asked(server))]
         for name, meaning, read in SHARD_GAUGES:
             family = GaugeMetricFamily(name, meaning, labels=("shard",))
-            for number, one in shown:
-                family.add_metric((str(number),), read(one))
+            for number, shown in (pair for one in asked for pair in one.shards.items()):
+                family.add_metric((str(number),), read(shown))
+            yield family
+        for name, meaning, of in SERVER_GAUGES:
+            family = GaugeMetricFamily(name, meaning, labels=("server",))
+            for one in asked:
+                family.add_metric((one.server.name,), of(one))
             yield family
 
-    def _shown(self, server: Server) -> list[tuple[int, Shown]]:
-        """By number those of this server, in one round trip."""
+    def _asked(self, server: Server) -> Asked | None:
+        """In one round trip; its clock is read first. None where it cannot be asked."""
         mine = [shard for shard in self._shards.all if shard.server is server]
+        states = [ask for shard in mine for ask in (shard.ask_state(), shard.ask_hole_count())]
+        before_ms = self._clock.now_ms()
         try:
-            replies = server.ask_all([ask for shard in mine for ask in (shard.ask_state(), shard.ask_hole_count())])
+            time, *replies = server.ask_all([("TIME",), *states])
         except ServerDown:
-            return []
-        now_ms, limits = self._clock.now_ms(), self._shards.limits
+            return None
+        own_ms, now_ms = (before_ms + self._clock.now_ms()) / 2, time_ms(time)
         read = zip(mine, map(parse_state, replies[::2]), replies[1::2], strict=True)
-        return [
-            (shard.number, Shown(state, holes, limits, now_ms)) for shard, state, holes in read if state is not None
-        ]
+        shown = {
+            shard.number: Shown(state, holes, self._shards.limits, now_ms)
+            for shard, state, holes in read if state is not None
+        }  # fmt: skip
+        return Asked(server, own_ms - now_ms, shown)
 
 
 class WorkerCollector(Collector):

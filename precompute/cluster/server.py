@@ -161,6 +161,12 @@ def run_of(info: bytes) -> bytes:
     return next(line for line in info.splitlines() if line.startswith(b"run_id:"))
 
 
+def time_ms(reply: Sequence[bytes]) -> int:
+    """What TIME says: the server's clock, in milliseconds since the epoch."""
+    seconds, microseconds = reply
+    return int(seconds) * 1000 + int(microseconds) // 1000
+
+
 def _without_password(url: str) -> str:
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"

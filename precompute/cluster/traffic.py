@@ -8,8 +8,9 @@ from precompute.cluster.batch import Send
 from precompute.cluster.server import Call, Server, ServerDown, ServerFull
 from precompute.cluster.shard import Appended
 
-UNANSWERED, NO_MEMORY = "unanswered", "no_memory"
-"""Outcomes beside those of `Appended`: nobody knows whether it was carried out; the server's maxmemory is reached."""
+UNANSWERED, NO_MEMORY, UNSAFE = "unanswered", "no_memory", "unsafe"
+"""Outcomes beside those of `Appended`: nobody knows whether it was carried out; the server's maxmemory is reached; it
+is in the log, but fewer replicas than redis.wait_replicas have it."""
 
 
 class Traffic:
@@ -40,7 +41,7 @@ class Traffic:
             finally:
                 self.rounds += 1
                 self.sending_s += self._clock.monotonic_s() - began_s
-            self.outcomes.update(reply.outcome for reply in replies)
+            self.outcomes.update(_outcome(reply, why_not) for reply in replies)
             return replies, why_not
 
         return counting
@@ -50,3 +51,7 @@ class Traffic:
         now_s = self._clock.monotonic_s()
         self.writes += len(since_s)
         self.waiting_s += sum(now_s - since for since in since_s)
+
+
+def _outcome(reply: Appended, why_not: str) -> str:
+    return UNSAFE if why_not and reply.outcome in ("ok", "dup") else reply.outcome

@@ -69,6 +69,8 @@ class Warm:
     ground: ShardGround
     engine: MiniBatchEngine
     sink: DirectSink
+    since_ms: int
+    """When its log had been read."""
 
 
 @dataclass
@@ -127,6 +129,11 @@ class ShardWorkers:
         """When the last tick ended well; 0 before the first."""
         return max(held.counts.completed_ms for held in self.held_by_number)
 
+    def late_ms(self) -> int:
+        """For how long no tick of what is held has ended well; 0 while nothing is held."""
+        warm = [(held.counts.completed_ms, one.since_ms) for held in self.held_by_number if (one := held.warm)]
+        return self._clock.now_ms() - max(map(max, warm)) if warm else 0
+
     def head_bytes(self) -> int:
         """Memory of all heads."""
         return sum(held.warm.ground.head.size_bytes() for held in self.held_by_number if held.warm)
@@ -179,7 +186,7 @@ class ShardWorkers:
         ground.begin(own.engine.acceptance_ms)
         engine.load()
         held.counts.cold += 1
-        return Warm(ground, engine, DirectSink(store))
+        return Warm(ground, engine, DirectSink(store), self._clock.now_ms())
 
     def _check_room(self) -> None:
         used = self.head_bytes()

@@ -182,8 +182,10 @@ def test_a_server_without_memory_rejects(redis: RedisServer, shards: Shards, clo
 
 
 def test_too_few_replicas_reject(shards: Shards, clock: ManualClock) -> None:
+    to = opened(shards, clock, wait_replicas=1)
     with pytest.raises(Rejected, match="0 of 1 replicas"):
-        write(opened(shards, clock, wait_replicas=1), some(5))
+        write(to, some(5))
+    assert to.traffic.outcomes["unsafe"] > 0 == to.traffic.outcomes["ok"]
 
 
 def test_a_replica_that_has_the_samples_is_enough(redis: RedisServer, shards: Shards, clock: ManualClock) -> None:

@@ -23,8 +23,8 @@ CONFIG: dict[str, Any] = {
 }
 SHOWN_S, WELL_S, UNHEALTHY_S = 60.0, 60.0, 60.0
 OF_A_CLUSTER = (
-    "asap_append", "asap_dropped", "asap_follower", "asap_kicks", "asap_merged", "asap_packs", "asap_scheduler",
-    "asap_shard", "asap_silent", "asap_stor", "asap_worker",
+    "asap_append", "asap_clock_ahead", "asap_dropped", "asap_follower", "asap_kicks", "asap_merged", "asap_packs",
+    "asap_scheduler", "asap_shard", "asap_silent", "asap_stor", "asap_worker",
 )  # fmt: skip
 """What begins so, only a cluster's roles show."""
 

@@ -15,7 +15,7 @@ from precompute.cluster.partial_store import Stored
 from precompute.cluster.shard import Shard, ShardLimits, appended, stream_id
 from precompute.cluster.shards import Shards
 from precompute.cluster.worker import ShardWorkers, WorkerSettings
-from precompute.engines.minibatch import EngineLimits
+from precompute.engines.minibatch import EngineLimits, MiniBatchEngine
 from precompute.labels import Labels, SeriesTable
 from precompute.samples import Block
 from precompute.stores.blob import from_bytes
@@ -83,6 +83,23 @@ def world(redis: RedisServer) -> Iterator[World]:
     shards.create(complete=True)
     yield World(shards, clock, RedisSampleLog(shards.all[0], table), table)
     shards.close()
+
+
+def test_it_is_late_by_what_it_holds_alone(world: World) -> None:
+    worker = world.worker("a")
+    world.pass_time(HOUR_MS)
+    assert worker.late_ms() == 0, "nothing is held"
+    assert worker.tick(0) == "done"
+    world.clock.advance(7000)
+    assert worker.late_ms() == 7000
+
+
+def test_in_its_first_tick_it_is_not_late(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, late_ms = world.worker("a"), list[int]()
+    monkeypatch.setattr(MiniBatchEngine, "run", lambda *_: late_ms.append(worker.late_ms()))
+    world.pass_time(HOUR_MS)
+    assert worker.tick(0) == "done"
+    assert late_ms == [0]
 
 
 def test_its_panes_are_those_of_one_process(world: World, tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ FIRES_OF_A_CLUSTER = {
     "AsapShardBacklog": ('asap_shard_backlog_bytes{shard="1"}', "60x60"),
     "AsapNobodyListens": ('asap_shard_silent_seconds{shard="1"}', "20x60"),
     "AsapRedisUnreached": ("asap_silent_servers", "1x60"),
+    "AsapClocksDiffer": ('asap_clock_ahead_seconds{server="redis://log"}', "-2x60"),
     "AsapFinalLags": ('asap_shard_final_lag_seconds{shard="1"}', "1000x60"),
     "AsapTicksFail": ('asap_shard_ticks_failed_total{shard="1"}', "0+1x60"),
     "AsapShardMoves": ('asap_shard_taken_total{shard="1"}', "0+1x60"),

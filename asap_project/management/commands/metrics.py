@@ -35,6 +35,7 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
         FOLLOWER_COUNTERS,
         FOLLOWER_GAUGES,
         KICK_COUNTERS,
+        SERVER_GAUGES,
         SHARD_GAUGES,
         STORING_COUNTERS,
         TRAFFIC_COUNTERS,
@@ -64,6 +65,7 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     yield from ((f"{name}_total", "counter", "", meaning) for name, meaning, _ in counters)
     yield from ((name, "gauge", "shard", meaning) for name, meaning, _ in (*SHARD_GAUGES, *WORKER_SHARD_GAUGES))
     yield from ((f"{name}_total", "counter", "shard", meaning) for name, meaning, _ in WORKER_COUNTERS)
+    yield from ((name, "gauge", "server", meaning) for name, meaning, _ in SERVER_GAUGES)
     yield f"{APPENDS[0]}_total", "counter", "outcome", APPENDS[1]
     for declare in (IngestMetrics, QueryMetrics, WatchMetrics, SecurityMetrics, SchedulerMetrics):
         for metric in vars(declare(CollectorRegistry())).values():
