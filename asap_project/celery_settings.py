@@ -12,7 +12,7 @@ from asap_project.config import Config
 COMMON_QUEUE = "asap"
 """What any worker may do: placing, storing."""
 
-_STORE_WINDOWS = 5
+_STORE_WINDOWS = 2
 _HEARTBEATS_MS = 1500
 """A shard's `alive` moves once a second; a kick at the lateness exactly would find most panes not yet sealed."""
 

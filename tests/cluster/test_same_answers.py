@@ -31,7 +31,7 @@ FINAL_PANES = 4
 """So many of the hour's panes are final in the end, the others are not. They end a pack of the cluster's database."""
 SHARDS = 8
 SUMMARISED_S, FINAL_S, STORED_S = 120.0, 300.0, 300.0
-"""Final panes are stored two minutes later at most, and then in turn each five windows."""
+"""Final panes are stored two minutes later at most, and then in turn each two windows."""
 EVERY = ["sum", "count", "min", "max", "quantile", "stddev"]
 CONFIG: dict[str, Any] = {
     "engine": {
