@@ -100,7 +100,7 @@ def ask(engine: Program, everything: bool) -> None:
     now_ms = last_end(SystemClock().now_ms(), WIDTH_MS)
     for query in (*QUERIES, *[PLANNED] * 4):
         for path, params in _asked(query, now_ms):
-            assert (reply := engine.get(path, **params)).status in (200, 422), (query, reply.body)
+            assert (reply := engine.get(path, **params)).status < 500, (query, reply.body)
     if everything:
         for page in PAGES:
             engine.get(page)
