@@ -213,7 +213,8 @@ def _ingest(
     appender = Appender(shards, table, SharedNotes(shards.first), clock, limits)
     registry.register(AppenderCollector(appender))
     elections = SharedElections(shards.first, config.ingest.ha.timeout, clock)
-    return Ingest(appender, ingest_side(config, appender, elections, metadata, clock, registry))
+    scraping = _leader(config, shards, "scraping")
+    return Ingest(appender, ingest_side(config, appender, elections, metadata, clock, registry, scraping.mine))
 
 
 def _queries(
@@ -232,8 +233,13 @@ def _queries(
     plan = keeper.in_force = PlanInForce(follower.engine, definitions, kept, keeper.publish)
     keeper.publish()
     registry.register(Numbers(follower, FOLLOWER_GAUGES, FOLLOWER_COUNTERS))
-    leader = Leader(shards.first, "planner", f"{socket.gethostname()}-{os.getpid()}", config.cluster.lease)
+    leader = _leader(config, shards, "planner")
     return Queries(follower, query_side(config, follower, plan, metadata, registry, leader.mine), keeper)
+
+
+def _leader(config: Config, shards: Shards, what: str) -> Leader:
+    """What one process of several does."""
+    return Leader(shards.first, what, f"{socket.gethostname()}-{os.getpid()}", config.cluster.lease)
 
 
 def _notes(config: Config, shared: SharedNotes) -> Callable[[], Notes]:

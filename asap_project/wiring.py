@@ -71,8 +71,11 @@ _SOURCES_END_S = 3.0
 class RunningSources:
     """Sources, each in a thread of its own."""
 
-    def __init__(self, sources: Sequence[Source], writer: Writer, clock: Clock) -> None:
-        self._sources, self._writer, self._clock = sources, writer, clock
+    def __init__(
+        self, sources: Sequence[Source], writer: Writer, clock: Clock, leads: Callable[[], bool] = lambda: True
+    ) -> None:
+        """leads: whether what this process has just fetched is the one to be kept, of all that fetch the same."""
+        self._sources, self._writer, self._clock, self._leads = sources, writer, clock, leads
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -93,7 +96,7 @@ class RunningSources:
             thread.join(max(0.0, until_s - self._clock.monotonic_s()))
 
     def _write(self, columns: SeriesColumns) -> Outcome:
-        return self._writer.write("scrape", columns)
+        return self._writer.write("scrape", columns) if self._leads() else Outcome(0, 0, {}, "")
 
 
 class QuerySide:
@@ -197,16 +200,19 @@ def guard(config: Config, clock: Clock, registry: CollectorRegistry) -> None:
 
 def ingest_side(
     config: Config, intake: IntakePort, elections: Elections, metadata: Descriptions, clock: Clock,
-    registry: CollectorRegistry,
+    registry: CollectorRegistry, leads: Callable[[], bool] = lambda: True,
 ) -> RunningSources:  # fmt: skip
-    """Writes by HTTP, put where their view finds them; and the sources, not yet started."""
+    """Writes by HTTP, put where their view finds them; and the sources, not yet started.
+
+    leads: as in RunningSources.
+    """
     ha, ingest, metrics = config.ingest.ha, config.ingest, IngestMetrics(registry)
     pairs = ReplicaPairs(HaLabels(ha.cluster_label, ha.replica_label), elections)
     limits = LabelLimits(ingest.max_labels, ingest.max_label_name_length, ingest.max_label_value_length)
     writer = Writer(intake, SeriesResolver(intake, limits, pairs), metrics)
     receiver = RemoteWrite(intake, writer, metrics, metadata.note, ingest.max_body)
     cast(IngestConfig, apps.get_app_config("ingest")).remote_write = receiver
-    return RunningSources(_sources(config, clock, metadata, metrics, registry), writer, clock)
+    return RunningSources(_sources(config, clock, metadata, metrics, registry), writer, clock, leads)
 
 
 def query_side(

@@ -1,7 +1,11 @@
 """What the processes of a cluster have in common: the plan, which any of them changes, and life without PostgreSQL."""
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,7 @@ from tests.running import Program, http, poll_until
 pytestmark = pytest.mark.e2e
 
 WIDTH_MS = 5000
-TAKEN_OVER_S, SUMMARISED_S, STARTED_S = 20.0, 60.0, 90.0
+TAKEN_OVER_S, SUMMARISED_S, STARTED_S, SCRAPED_S = 20.0, 60.0, 90.0, 60.0
 CONFIG: dict[str, Any] = {
     "engine": {"minibatch": {"window_size": "5s", "allowed_lateness": "2s", "shards": 4}},
     "cluster": {"lease": "5s"},
@@ -47,6 +51,43 @@ def test_a_plan_changed_in_one_engine_is_the_others_and_outlives_postgresql(tmp_
         gone = http(f"{many.query_engines[0].url}{PATH}/{aggregation}", method="DELETE")
         assert gone.status == 204, gone.body
         poll_until(lambda: kept(many.query_engines[1].running) == [], TAKEN_OVER_S, "the other lets go of it too", 0.2)
+
+
+def test_what_several_ingest_processes_scrape_is_kept_once(tmp_path: Path) -> None:
+    with ground("everysec") as below, exposing("thing 1\n") as target:
+        scrape = {"job": "things", "targets": [target], "interval": "1s", "timeout": "1s"}
+        counts = Counts(ingest=2, query_engines=1, schedulers=0, workers=0)
+        with cluster(tmp_path, below, {**CONFIG, "scrape": [scrape]}, counts) as many:
+            engine = many.query_engines[0].running
+            poll_until(lambda: scraped(engine) >= 8, SCRAPED_S, "ten seconds of samples are there", 0.5)
+            assert scraped(engine) <= 10
+
+
+def scraped(engine: Program) -> float:
+    """Samples of the last ten seconds."""
+    now_ms = last_end(SystemClock().now_ms(), 1000)
+    found = instant(engine, "count_over_time(thing[10s])", now_ms - 2000).json()["data"]["result"]
+    return float(found[0]["value"][1]) if found else 0.0
+
+
+@contextmanager
+def exposing(text: str) -> Iterator[str]:
+    """The address of a target that always says this."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: Any) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
 
 
 def kept(engine: Program) -> list[str]:
