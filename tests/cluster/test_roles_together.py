@@ -61,6 +61,8 @@ def test_what_several_ingest_processes_scrape_is_kept_once(tmp_path: Path) -> No
             engine = many.query_engines[0].running
             poll_until(lambda: scraped(engine) >= 8, SCRAPED_S, "ten seconds of samples are there", 0.5)
             assert scraped(engine) <= 10
+            pages = [role.running.get("/metrics").body.decode() for role in many.ingests]
+            assert sorted('asap_ingest_samples_total{source="scrape"}' in page for page in pages) == [False, True]
 
 
 def scraped(engine: Program) -> float:
