@@ -18,8 +18,10 @@ def as_a_single_node(folder: Path) -> None:
     shop = Shop()
     with asap(folder, CONFIG) as one:
         first_half(one, one, shop)
+        assert one.stop() == 0, one.log()[-2000:]
     with asap(folder, CONFIG) as one:
         second_half(one, one, shop)
+        assert one.stop() == 0, one.log()[-2000:]
 
 
 def as_a_cluster(folder: Path) -> None:
@@ -34,6 +36,8 @@ def as_a_cluster(folder: Path) -> None:
             role.start()
         many.await_ready()
         second_half(many.ingests[0].running, many.query_engines[0].running, shop)
+        for role in many.roles:
+            assert role.stop() == 0, role.log[-2000:]
 
 
 def main() -> None:
