@@ -9,7 +9,7 @@ from precompute.cluster.fitness import judge_log
 from precompute.cluster.plan import PlanFollower, SharedPlan
 from precompute.cluster.shard import ShardLimits
 from precompute.cluster.shards import Shards
-from precompute.cluster.shared import agree
+from precompute.cluster.shared import agree, take_places
 
 
 def kept_ms(config: Config) -> int:
@@ -37,6 +37,7 @@ def plan_follower(config: Config, plan: SharedPlan) -> PlanFollower:
 def agree_on(config: Config, shards: Shards) -> None:
     """Fix, or find fixed alike, what all roles must take for the same. Raises InstallMismatch, ServerDown."""
     batch = config.engine.minibatch
+    take_places(shards)
     agree(
         shards,
         {

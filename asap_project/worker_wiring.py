@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
-from asap_project.cluster_parts import kept_ms, look_at_logs, plan_follower, shards_of
+from asap_project.cluster_parts import agree_on, kept_ms, look_at_logs, plan_follower, shards_of
 from asap_project.config import Config
 from asap_project.health import Condition, serve_health
 from asap_project.warm import warm
@@ -27,6 +27,7 @@ def streaming_worker(config: Config, name: str) -> Kicks:
     disable_created_metrics()  # type: ignore[no-untyped-call]  # the library left it unannotated
     clock, shards, database = SystemClock(), shards_of(config), DatabaseStore()
     look_at_logs(config, shards)
+    agree_on(config, shards)
     plan = plan_follower(config, SharedPlan(shards.first))
     storing = Storing(shards, database, config.redis.max_summary_bytes, clock)
 

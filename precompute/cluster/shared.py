@@ -1,6 +1,7 @@
 """What belongs to no shard, kept on the first server:
 
     fixed          hash: constants fixed at install
+    place          on every server: its number among all
     metadata       hash: metric family -> its descriptions, JSON [[type, help, unit], …]
     histograms     set: metrics that have histogram samples
     partial        set: metrics some series of which were refused
@@ -62,6 +63,22 @@ def agree(shards: Shards, constants: Mapping[str, int]) -> None:
             raise InstallMismatch(
                 f"{name} is {constants[name]}, but this install was made with {value}: set it back to {value}, "
                 f"or begin anew with an empty Redis at {shards.first.name}"
+            )
+
+
+def take_places(shards: Shards) -> None:
+    """Each server is told its place among all, or has it; raises InstallMismatch where it has another.
+
+    Shards are found by it: with the servers in another order, or one of them named twice, every shard would begin anew.
+    """
+    for place, server in enumerate(shards.servers):
+        stored = server.ask("GET", "place")
+        if stored is None:
+            *_, stored = server.ask_all([("SETNX", "place", place), ("GET", "place")])
+        if int(stored) != place:
+            raise InstallMismatch(
+                f"redis.log_urls: {server.name} is number {place} and was number {int(stored)} when this install was "
+                "made, counted from 0: name the same servers in the same order"
             )
 
 

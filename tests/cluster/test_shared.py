@@ -7,11 +7,11 @@ import pytest
 from precompute.clock import ManualClock
 from precompute.cluster import shared
 from precompute.cluster.shards import Shards
-from precompute.cluster.shared import SharedMetadata, SharedNotes, agree
+from precompute.cluster.shared import SharedMetadata, SharedNotes, agree, take_places
 from precompute.errors import InstallMismatch, Rejected
 from precompute.metadata import Family
-from tests.cluster.made_shards import NOW_MS, made_shards
-from tests.servers import RedisServer
+from tests.cluster.made_shards import LIMITS, NOW_MS, made_shards
+from tests.servers import RedisServer, redis_server
 
 
 @pytest.fixture
@@ -32,6 +32,19 @@ def test_constants_are_fixed_by_the_first_and_the_same_for_all(shards: Shards) -
     with pytest.raises(InstallMismatch, match="shards is 32, but this install was made with 16: set it back"):
         agree(shards, {"shards": 32, "hash_seed": 0})
     agree(shards, {"shards": 16})
+
+
+def test_servers_in_another_order_are_refused(redis: RedisServer) -> None:
+    with redis_server() as second:
+        for urls in ([redis.url, second.url], [redis.url, second.url]):
+            take_places(Shards(urls, 2, LIMITS))
+        with pytest.raises(InstallMismatch, match="is number 0 and was number 1 when this install was made"):
+            take_places(Shards([second.url, redis.url], 2, LIMITS))
+
+
+def test_a_server_that_is_named_twice_is_refused(redis: RedisServer) -> None:
+    with pytest.raises(InstallMismatch, match="is number 1 and was number 0"):
+        take_places(Shards([redis.url, redis.url.replace("127.0.0.1", "localhost")], 2, LIMITS))
 
 
 def test_noted_metrics_are_seen_by_others_and_bounded(shards: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
