@@ -22,12 +22,14 @@ from tests.chaos.load import Sender, sending
 from tests.chaos.oracle import Oracle, Verdict
 from tests.chaos.setup import ACCEPTED_MS, CONFIG, COUNTS, LATENESS_MS, LEASE_S, WIDTH_MS
 from tests.cluster.roles import Cluster, cluster, ground, print_logs
-from tests.running import Program
+from tests.running import Program, poll_until
 
 ROUND_S = 60.0
 ENDS_SHOWN = 10
 SERVED_S = 30.0
 """How long after all is well the last panes may take."""
+STORED_S = 240.0
+"""How long the first of them may take to leave for the database: a pack, the acceptance age, and two minutes more."""
 SENDERS, PAIRS = ("p", "q", "r", "s"), 40
 
 
@@ -116,7 +118,7 @@ def _rounds(running: Cluster, rounds: int, draw: random.Random, away_s: float) -
             _judge(oracle, weather, clock.now_ms(), senders)
             print(f"chaos: round {number + 1}: {len(weather.struck)} faults so far", file=sys.stderr, flush=True)
         finish()
-    stored = oracle.stored()
+    stored = poll_until(oracle.stored, STORED_S, "panes that were judged leave for the database", 2)
     oracle.judge_again()
     oracle.judge_claims(freshness.claims)
     return Outcome(weather, oracle.verdict, freshness, stored, clock.monotonic_s() - begin_s)

@@ -23,4 +23,5 @@ def test_nothing_is_lost_doubled_or_wrong_whatever_fails(tmp_path: Path) -> None
     assert outcome.is_right
     assert outcome.verdict.acknowledged > 0
     assert outcome.verdict.panes["summary"] > 0
+    assert outcome.stored > 0
     assert len(outcome.weather.struck) >= FAULTS
