@@ -82,5 +82,5 @@ class Watchdog:
         while not self._stopped.wait(_EVERY_S):
             try:
                 act()
-            except Exception:
+            except Exception:  # whatever it is, a worker without its watchdog would be worse off
                 logger.exception("this worker's watchdog goes on after an error")
