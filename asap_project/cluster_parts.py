@@ -7,7 +7,7 @@ from asap_project.keeping import kept_again
 from asap_project.redis_setup import look_at
 from precompute.cluster.fitness import judge_log
 from precompute.cluster.plan import PlanFollower, SharedPlan
-from precompute.cluster.shard import ShardLimits
+from precompute.cluster.replies import ShardLimits
 from precompute.cluster.shards import Shards
 from precompute.cluster.shared import agree, take_places
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from precompute.cluster.replies import Appended, appended
 from precompute.cluster.server import Call, Server, ServerDown, ServerFull
-from precompute.cluster.shard import Appended, Shard, appended
+from precompute.cluster.shard import Shard
 from precompute.cluster.writing import Prepared, ShardWriter, entries_of
 from precompute.errors import Rejected
 from precompute.intake_port import Admission

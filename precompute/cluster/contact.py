@@ -19,8 +19,7 @@ from precompute.clock import Clock
 from precompute.cluster.entries import BadEntry
 from precompute.cluster.head_copy import HeadCopy
 from precompute.cluster.open_panes import OpenPanes
-from precompute.cluster.server import Server, run_of, time_ms
-from precompute.cluster.shard import (
+from precompute.cluster.replies import (
     entry_ms,
     entry_number,
     parse_entries,
@@ -29,6 +28,7 @@ from precompute.cluster.shard import (
     parse_told,
     stream_id,
 )
+from precompute.cluster.server import Server, run_of, time_ms
 from precompute.cluster.shard_copy import ShardCopy
 from precompute.errors import LogDamaged, PrecomputeError
 from precompute.log.base import Hole

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 from precompute.clock import Clock
 from precompute.cluster.log import RedisSampleLog
+from precompute.cluster.replies import PaneBlob, ShardState, parse_holes, parse_state
 from precompute.cluster.server import ServerDown
-from precompute.cluster.shard import PaneBlob, Shard, ShardState, parse_holes, parse_state
+from precompute.cluster.shard import Shard
 from precompute.compaction import worth_compacting
 from precompute.errors import LogDamaged, PrecomputeError
 from precompute.head import Head

@@ -4,8 +4,8 @@ import logging
 import threading
 
 from precompute.clock import Clock
+from precompute.cluster.replies import appended
 from precompute.cluster.server import Server, ServerDown, ServerFull
-from precompute.cluster.shard import appended
 from precompute.cluster.shards import Shards
 
 logger = logging.getLogger(__name__)

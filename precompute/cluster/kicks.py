@@ -16,8 +16,8 @@ from typing import Protocol
 from precompute.clock import Clock
 from precompute.cluster.crew import SILENT_MS, Crew, Live, Member
 from precompute.cluster.placement import Kick, placed
+from precompute.cluster.replies import ShardState, parse_state
 from precompute.cluster.server import ServerDown
-from precompute.cluster.shard import ShardState, parse_state
 from precompute.cluster.shards import Shards
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from precompute.cluster.entries import BadEntry, EntryReader
+from precompute.cluster.replies import Appended, ShardState, appended, entry_ms
 from precompute.cluster.server import Call, ServerDown, ServerFull
-from precompute.cluster.shard import Appended, Shard, ShardState, appended, entry_ms
+from precompute.cluster.shard import Shard
 from precompute.cluster.writing import LocalIds, ShardWriter, entries_of
 from precompute.errors import LogDamaged, Rejected
 from precompute.labels import SeriesTable

@@ -10,8 +10,8 @@ from precompute.clock import Clock
 from precompute.cluster.appender import Appender
 from precompute.cluster.follower import Follower
 from precompute.cluster.kicks import Kicks
+from precompute.cluster.replies import ShardLimits, ShardState, parse_state
 from precompute.cluster.server import Server, ServerDown, time_ms
-from precompute.cluster.shard import ShardLimits, ShardState, parse_state
 from precompute.cluster.shards import Shards
 from precompute.cluster.storing import Stored
 from precompute.cluster.traffic import Traffic

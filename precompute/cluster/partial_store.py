@@ -6,8 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
+from precompute.cluster.replies import PaneBlob
 from precompute.cluster.server import ServerDown, ServerFull
-from precompute.cluster.shard import PaneBlob, Shard
+from precompute.cluster.shard import Shard
 from precompute.errors import BlobError
 from precompute.samples import I64
 from precompute.stores.base import StoreError

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from precompute.aggregations import Aggregation
-from precompute.cluster.shard import Shard, ShardState, Told, entry_ms
+from precompute.cluster.replies import ShardState, Told, entry_ms
+from precompute.cluster.shard import Shard
 from precompute.log.base import Hole
 from precompute.pane_book import NONE, PaneBook
 from precompute.progress import Progress, add_hole

@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from precompute.cluster.replies import ShardLimits, ShardState, parse_state
 from precompute.cluster.server import Argument, Call, Server
-from precompute.cluster.shard import Shard, ShardLimits, ShardState, parse_state
+from precompute.cluster.shard import Shard
 from precompute.errors import PrecomputeError
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from precompute.aggregations import Aggregation
 from precompute.clock import Clock
-from precompute.cluster.shard import Shard, ShardState
+from precompute.cluster.replies import ShardState
+from precompute.cluster.shard import Shard
 from precompute.cluster.shards import Shards
 from precompute.errors import BlobError, LogDamaged
 from precompute.evaluate.limits import Budget, Limits

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from precompute.clock import Clock
 from precompute.cluster.batch import Send
+from precompute.cluster.replies import Appended
 from precompute.cluster.server import Call, Server, ServerDown, ServerFull
-from precompute.cluster.shard import Appended
 
 UNANSWERED, NO_MEMORY, UNSAFE = "unanswered", "no_memory", "unsafe"
 """Outcomes beside those of `Appended`: nobody knows whether it was carried out; the server's maxmemory is reached; it

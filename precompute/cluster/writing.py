@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from precompute.cluster.entries import pack_entry
-from precompute.cluster.shard import Samples
+from precompute.cluster.replies import Samples
 from precompute.labels import SeriesTable
 from precompute.log.codec import NOTHING_DEFINED, Definitions, encode_samples, rows_by_base
 from precompute.samples import I32, I64, Block

@@ -13,7 +13,7 @@ from precompute.clock import ManualClock
 from precompute.cluster.follower import Follower, FollowerSettings, Notes
 from precompute.cluster.log import RedisSampleLog
 from precompute.cluster.packs import Packs
-from precompute.cluster.shard import ShardLimits, appended
+from precompute.cluster.replies import ShardLimits, appended
 from precompute.cluster.shards import Shards
 from precompute.cluster.worker import ShardWorkers, WorkerSettings
 from precompute.engines.minibatch import EngineLimits

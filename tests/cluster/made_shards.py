@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from precompute.clock import ManualClock
-from precompute.cluster.shard import Appended, Shard, ShardLimits, appended
+from precompute.cluster.replies import Appended, ShardLimits, appended
+from precompute.cluster.shard import Shard
 from precompute.cluster.shards import Shards
 from precompute.cluster.writing import LocalIds, Prepared, ShardWriter
 from precompute.labels import SeriesTable

@@ -14,7 +14,8 @@ import numpy as np
 
 from precompute.clock import ManualClock
 from precompute.cluster.log import RedisSampleLog
-from precompute.cluster.shard import PaneBlob, Shard
+from precompute.cluster.replies import PaneBlob
+from precompute.cluster.shard import Shard
 from precompute.cluster.writing import Prepared
 from precompute.head import Head
 from precompute.kernels.selectors import copy_samples, count_samples

@@ -17,7 +17,7 @@ from asap_project.settings import *  # noqa: F403
 from precompute.clock import SystemClock
 from precompute.cluster.crew import Crew
 from precompute.cluster.kicks import Kicks
-from precompute.cluster.shard import ShardLimits
+from precompute.cluster.replies import ShardLimits
 from precompute.cluster.shards import Shards
 from precompute.errors import InstallMismatch
 

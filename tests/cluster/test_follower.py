@@ -9,7 +9,7 @@ import pytest
 
 from precompute.cluster.contact import LogRewound
 from precompute.cluster.metrics import FOLLOWER_COUNTERS, FOLLOWER_GAUGES
-from precompute.cluster.shard import ShardState, stream_id
+from precompute.cluster.replies import ShardState, stream_id
 from precompute.cluster.shard_copy import ShardCopy
 from precompute.compaction import compact
 from precompute.errors import ExecutionError

@@ -7,8 +7,9 @@ import pytest
 
 from precompute.clock import ManualClock
 from precompute.cluster.log import RedisSampleLog
+from precompute.cluster.replies import PaneBlob, Samples, appended, stream_id
 from precompute.cluster.server import ServerFull
-from precompute.cluster.shard import PaneBlob, Samples, Shard, appended, stream_id
+from precompute.cluster.shard import Shard
 from precompute.errors import LogDamaged
 from precompute.labels import SeriesTable
 from precompute.log.base import Hole

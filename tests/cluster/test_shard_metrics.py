@@ -6,7 +6,7 @@ import pytest
 
 from precompute.clock import Clock, ManualClock, SystemClock
 from precompute.cluster.metrics import ShardCollector
-from precompute.cluster.shard import appended
+from precompute.cluster.replies import appended
 from precompute.cluster.shards import Shards
 from precompute.log.base import Hole
 from tests.cluster.made_shards import LIMITS

@@ -12,7 +12,8 @@ from precompute.clock import ManualClock
 from precompute.cluster.ground import Lost
 from precompute.cluster.log import RedisSampleLog
 from precompute.cluster.partial_store import Stored
-from precompute.cluster.shard import Shard, ShardLimits, appended, stream_id
+from precompute.cluster.replies import ShardLimits, appended, stream_id
+from precompute.cluster.shard import Shard
 from precompute.cluster.shards import Shards
 from precompute.cluster.worker import ShardWorkers, WorkerSettings
 from precompute.engines.minibatch import EngineLimits, MiniBatchEngine

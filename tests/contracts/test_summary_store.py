@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from precompute.clock import SystemClock
 from precompute.cluster.ground import ShardGround
 from precompute.cluster.partial_store import PartialStore
-from precompute.cluster.shard import ShardLimits
+from precompute.cluster.replies import ShardLimits
 from precompute.cluster.shards import Shards
 from precompute.head import Head
 from precompute.labels import SeriesTable
