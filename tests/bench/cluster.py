@@ -10,13 +10,14 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from precompute.clock import SystemClock
+from precompute.cluster.server import Server
 from precompute.panes import last_end
 from tests.bench import cluster_report, usage
 from tests.bench.bodies import ONE, Encoder
@@ -30,8 +31,9 @@ from tests.running import asap, merged, poll_until
 WRITE = "/api/v1/write"
 SUMMARISED_S = 1200.0
 EVERY_S = 0.1
-STEPS_OF_SCALE = {"small": ((11, 240),), "medium": ((11, 240), (24, 120)), "full": ((11, 240), (24, 120), (52, 20))}
+STEPS_OF_SCALE = {"small": ((11, 960),), "medium": ((11, 960), (24, 240)), "full": ((11, 960), (24, 240), (52, 20))}
 """Spread of the dataset (7 · spread³ series) and scrapes."""
+ROUNDS = 3
 SHARDS, MOST_SHARDS = 16, (1, 4, 16, 64)
 SPARE_S = 1800
 """How much longer than the data is, samples are accepted."""
@@ -155,11 +157,11 @@ def _worked(
     for number, worker in enumerate(working.workers if shape.threads == 1 else ()):
         pin(worker.running.process.pid, number % usage.cores())
     before, redis_before = _cpu(working.workers), _redis_cpu(below)
-    ends = {str(t_ms) for t_ms in data.times_ms[-shape.steps :]}
-    with cluster(folder, below, config, Counts(0, 0, 1, 0)):
-        poll_until(lambda: any(_holders(below, shape)), SUMMARISED_S, "a worker takes a shard", EVERY_S)
+    ends = {str(t_ms).encode() for t_ms in data.times_ms[-shape.steps :]}
+    with closing(Server(below.logs[0].url)) as log, cluster(folder, below, config, Counts(0, 0, 1, 0)):
+        poll_until(lambda: _has_worker(log, shape), SUMMARISED_S, "a worker takes a shard", EVERY_S)
         begun_s = clock.monotonic_s()
-        poll_until(lambda: _has_all(below, shape, ends), SUMMARISED_S, "all summaries are there", EVERY_S)
+        poll_until(lambda: _has_all(log, shape, ends), SUMMARISED_S, "all summaries are there", EVERY_S)
         took_s = clock.monotonic_s() - begun_s
         cpu_s = [after - b for after, b in zip(_cpu(working.workers), before, strict=True)]
         return took_s, cpu_s, _redis_cpu(below) - redis_before
@@ -173,20 +175,18 @@ def pin(pid: int, core: int) -> None:
                 os.sched_setaffinity(int(thread.name), {core})
 
 
-def _holders(below: Ground, shape: Shape) -> Iterator[str]:
-    return (below.logs[0].cli("hget", f"{{{shard}}}m", "holder") for shard in range(shape.shards))
+def _has_worker(log: Server, shape: Shape) -> bool:
+    """Whether any shard is held."""
+    return any(log.ask_all([("HGET", f"{{{shard}}}m", "holder") for shard in range(shape.shards)]))
 
 
-def _has_all(below: Ground, shape: Shape, ends: set[str]) -> bool:
+def _has_all(log: Server, shape: Shape, ends: set[bytes]) -> bool:
     """Whether each shard has every pane with samples, of every aggregation."""
-    log = below.logs[0]
-    for shard in range(shape.shards):
-        kept = log.cli("smembers", f"{{{shard}}}aggs").split()
-        if len(kept) < len(AGGREGATIONS):
-            return False
-        if any(ends - set(log.cli("hkeys", f"{{{shard}}}i:{one}").split()) for one in kept):
-            return False
-    return True
+    kept = log.ask_all([("SMEMBERS", f"{{{shard}}}aggs") for shard in range(shape.shards)])
+    if any(len(some) < len(AGGREGATIONS) for some in kept):
+        return False
+    panes = [f"{{{shard}}}i:{one.decode()}" for shard, some in enumerate(kept) for one in some]
+    return all(ends <= set(found) for found in log.ask_all([("HKEYS", key) for key in panes]))
 
 
 def _fresh(spread: int, folder: Path) -> tuple[list[float], list[float]]:
@@ -199,14 +199,24 @@ def _fresh(spread: int, folder: Path) -> tuple[list[float], list[float]]:
         return single_s, seconds_to_summary(WRITE, many.ingests[0].url, many.query_engines[0].url, data)
 
 
-def shapes(scale: str) -> Iterator[Shape]:
-    """One and two workers on each size, and one of two threads on the smallest; one on each number of shards there."""
-    sizes = STEPS_OF_SCALE[scale]
-    yield Shape(*sizes[0], SHARDS, 1, threads=2)
-    for spread, steps in sizes:
-        for workers in (1, 2):
-            yield Shape(spread, steps, SHARDS, workers)
-    yield from (Shape(*sizes[0], shards, 1) for shards in MOST_SHARDS if shards != SHARDS)
+def groups(scale: str) -> Iterator[tuple[Shape, ...]]:
+    """What is measured in turn: one and two workers on each size, and on the smallest one of two threads, and one on
+    each number of shards."""
+    first, *others = STEPS_OF_SCALE[scale]
+    yield Shape(*first, SHARDS, 1, threads=2), Shape(*first, SHARDS, 1), Shape(*first, SHARDS, 2)
+    yield from ((Shape(*size, SHARDS, 1), Shape(*size, SHARDS, 2)) for size in others)
+    yield tuple(Shape(*first, shards, 1) for shards in MOST_SHARDS if shards != SHARDS)
+
+
+def in_turn(shapes: Sequence[Shape]) -> Iterator[Figures]:
+    """Of each shape the run of median speed."""
+    runs: dict[Shape, list[Figures]] = {shape: [] for shape in shapes}
+    for round_ in range(ROUNDS):
+        for shape in shapes:
+            print(f"bench: round {round_ + 1} of {ROUNDS}, {shape}", file=sys.stderr, flush=True)
+            with tempfile.TemporaryDirectory() as folder:
+                runs[shape].append(measured(shape, Path(folder)))
+    return (sorted(some, key=lambda one: one.per_s)[ROUNDS // 2] for some in runs.values())
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -214,11 +224,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--scale", choices=STEPS_OF_SCALE, default="small")
     given = parser.parse_args(arguments)
     begun = f"{datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC):%Y-%m-%d}"
-    found = []
-    for shape in shapes(given.scale):
-        print(f"bench: {shape}", file=sys.stderr, flush=True)
-        with tempfile.TemporaryDirectory() as folder:
-            found.append(measured(shape, Path(folder)))
+    found = [figures for shapes in groups(given.scale) for figures in in_turn(shapes)]
     with tempfile.TemporaryDirectory() as folder:
         single_s, cluster_s = _fresh(STEPS_OF_SCALE[given.scale][0][0], Path(folder))
     text = cluster_report.page(Results(begun, tuple(found), tuple(single_s), tuple(cluster_s)))

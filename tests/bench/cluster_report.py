@@ -30,6 +30,7 @@ Written by `make bench-cluster` (`tests/bench/cluster.py`); not edited by hand. 
 - CPU is user + system of all of a role's processes; Redis' stands apart. It shares the workers' cores where there are
   no others, and so does the one client.
 - Summaries are complete when every shard has committed every pane with samples.
+- What stands side by side is measured in turn, three times; a row is of the run of median speed.
 """
 
 
