@@ -20,6 +20,7 @@ from asap_project.roles import INGEST, QUERY_ENGINE
 from asap_project.wiring import SUMMARY_CACHE_BYTES, QuerySide, RunningSources, begin, guard, ingest_side, query_side
 from precompute.clock import Clock
 from precompute.cluster.appender import Appender, AppenderLimits
+from precompute.cluster.board import SharedBoard
 from precompute.cluster.elections import Leader, SharedElections
 from precompute.cluster.follower import Follower, FollowerSettings, Notes
 from precompute.cluster.metrics import FOLLOWER_COUNTERS, FOLLOWER_GAUGES, AppenderCollector, ShardCollector
@@ -233,13 +234,17 @@ def _queries(
     plan = keeper.in_force = PlanInForce(follower.engine, definitions, kept, keeper.publish)
     keeper.publish()
     registry.register(Numbers(follower, FOLLOWER_GAUGES, FOLLOWER_COUNTERS))
-    leader = _leader(config, shards, "planner")
-    return Queries(follower, query_side(config, follower, plan, metadata, registry, leader.mine), keeper)
+    leader, board = _leader(config, shards, "planner"), SharedBoard(shards.first, _own_name())
+    return Queries(follower, query_side(config, follower, plan, metadata, registry, leader.mine, board), keeper)
 
 
 def _leader(config: Config, shards: Shards, what: str) -> Leader:
     """What one process of several does."""
-    return Leader(shards.first, what, f"{socket.gethostname()}-{os.getpid()}", config.cluster.lease)
+    return Leader(shards.first, what, _own_name(), config.cluster.lease)
+
+
+def _own_name() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}"
 
 
 def _notes(config: Config, shared: SharedNotes) -> Callable[[], Notes]:

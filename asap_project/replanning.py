@@ -20,6 +20,8 @@ from precompute.panes import last_end
 from precompute.planner.cardinality import OnHead
 from precompute.planner.measured import Measured, Stopped
 from precompute.query_node import QueryNode
+from query.elsewhere import Elsewhere
+from query.engine import QueryEngine
 from query.metrics import WatchMetrics
 from query.replanner import Replanner, ReplanOptions
 from query.tiers.head import HeadTier
@@ -31,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 _NICE = 10
 _LONGEST_MEASURE_MS = 5000
+_EXCHANGED_S = 1.0
 
 
 def replanner_of(config: Config, node: QueryNode, in_force: PlanInForce) -> Replanner:
@@ -105,6 +108,32 @@ class Replanning:
             except Exception:  # whatever it is, the plan in force stays, and the node goes on
                 logger.exception("planning failed; it is tried again at the next tick")
         connection.close()
+
+
+class Exchanging:
+    """One thread, by which the query engines of a cluster tell each other what they are asked."""
+
+    def __init__(self, elsewhere: Elsewhere, engine: QueryEngine, tracker: Tracker) -> None:
+        self._elsewhere, self._engine, self._tracker = elsewhere, engine, tracker
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="asap-elsewhere")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns when nothing is told or counted any more."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        give_way()
+        while not self._stopped.wait(_EXCHANGED_S):
+            try:
+                self._elsewhere.exchange(self._engine.planned, self._tracker)
+            except Exception:  # whatever it is, queries are counted where they are asked
+                logger.exception("what other query engines are asked is not known")
 
 
 class Watching:

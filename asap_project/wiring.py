@@ -14,7 +14,7 @@ from asap_project.config.derived import data_dir, is_guarded, own_job, scraped
 from asap_project.config.schema import Config
 from asap_project.config.showing import as_flags, as_yaml
 from asap_project.keeping import aggregation_from, kept_again
-from asap_project.replanning import Replanning, Watching, features_of, replanner_of, watch_of
+from asap_project.replanning import Exchanging, Replanning, Watching, features_of, replanner_of, watch_of
 from asap_project.security.guard import guard_of
 from asap_project.ticker import Ticker
 from asap_project.warm import warm
@@ -46,6 +46,7 @@ from precompute.stores.definitions import DatabaseDefinitions
 from query.answers import Told
 from query.apps import QueryConfig, QueryParts
 from query.cache import ResultCache
+from query.elsewhere import Board, Elsewhere
 from query.engine import EngineOptions, QueryEngine
 from query.metrics import CACHE_COUNTERS, CACHE_GAUGES, PLANNER_COUNTERS, PLANNER_GAUGES, QueryMetrics
 from query.mixed import MixedTiers
@@ -64,6 +65,7 @@ from query.tiers.upstream_parts import UpstreamParts
 from query.usage import Usage
 
 SUMMARY_CACHE_BYTES = 512 << 20
+Background = Replanning | Exchanging | Watching
 _SOURCES_END_S = 3.0
 """How long a stop waits for all sources together."""
 
@@ -102,10 +104,8 @@ class RunningSources:
 class QuerySide:
     """What runs beside the answering of queries, and what is closed after it."""
 
-    def __init__(self, parts: QueryParts, replanning: Replanning | None) -> None:
-        self._parts = parts
-        watching = Watching(parts.watch) if parts.watch is not None else None
-        self._background = [one for one in (replanning, watching) if one is not None]
+    def __init__(self, parts: QueryParts, background: Sequence[Background]) -> None:
+        self._parts, self._background = parts, background
 
     def start(self) -> None:
         for background in self._background:
@@ -217,16 +217,24 @@ def ingest_side(
 
 def query_side(
     config: Config, node: QueryNode, plan: PlanInForce, metadata: Descriptions, registry: CollectorRegistry,
-    leads: Callable[[], bool] = lambda: True,
+    leads: Callable[[], bool] = lambda: True, board: Board | None = None,
 ) -> QuerySide:  # fmt: skip
-    """Answers by HTTP, put where their views find them. leads: whether this process plans, of all that could."""
+    """Answers by HTTP, put where their views find them.
+
+    leads: whether this process plans, of all that could. board: where those tell each other what they are asked.
+    """
     registry.register(Numbers(node, QUERY_GAUGES))
-    parts = query_parts(config, node, plan, metadata, registry)
+    elsewhere = Elsewhere(board) if board is not None and config.planner.enabled else None
+    parts = query_parts(config, node, plan, metadata, registry, elsewhere)
     cast(QueryConfig, apps.get_app_config("query")).parts = parts
-    batch, replanner = config.engine.minibatch, parts.replanner
-    if replanner is None:
-        return QuerySide(parts, None)
-    return QuerySide(parts, Replanning(replanner, batch.window_size, batch.allowed_lateness, node.clock, leads))
+    batch, replanner, background = config.engine.minibatch, parts.replanner, list[Background]()
+    if replanner is not None:
+        background.append(Replanning(replanner, batch.window_size, batch.allowed_lateness, node.clock, leads))
+    if replanner is not None and elsewhere is not None:
+        background.append(Exchanging(elsewhere, parts.engine, replanner.tracker))
+    if parts.watch is not None:
+        background.append(Watching(parts.watch))
+    return QuerySide(parts, background)
 
 
 def node_settings(config: Config) -> NodeSettings:
@@ -245,8 +253,9 @@ def node_settings(config: Config) -> NodeSettings:
 
 
 def query_parts(
-    config: Config, node: QueryNode, plan: PlanInForce, metadata: Descriptions, registry: CollectorRegistry
-) -> QueryParts:
+    config: Config, node: QueryNode, plan: PlanInForce, metadata: Descriptions, registry: CollectorRegistry,
+    elsewhere: Elsewhere | None = None,
+) -> QueryParts:  # fmt: skip
     """What the query views answer from."""
     options, slots, metrics = config.query_engine, Slots(config.query_engine.threads), QueryMetrics(registry)
     upstream, parts = _upstream(config, node.clock, slots, metrics)
@@ -260,6 +269,7 @@ def query_parts(
     watch = watch_of(config, node, *tiers, plan, registry) if config.planner.watch_share else None
     heard = [usage.note]
     heard += [replanner.tracker.note] if replanner is not None else []
+    heard += [elsewhere.note] if elsewhere is not None else []
     heard += [watch.note] if watch is not None else []
     return QueryParts(
         query_engine(config, node, *tiers, upstream, parts, cache, heard),

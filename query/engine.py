@@ -142,10 +142,25 @@ class QueryEngine:
         times = np.arange(start_ms, end_ms + 1, step_ms, dtype=np.int64)
         return self._answer("range", text, Steps(times, start_ms, end_ms, step_ms), request)
 
+    def planned(self, text: str, lookback_ms: int) -> Plan | str:
+        """The plan of a query, or why it cannot be made here. Raises QueryError's kinds."""
+        in_force, plans = self._aggregations(), self._plans
+        if plans.aggregations is not in_force:
+            plans = self._plans = _Plans(in_force, self._options)
+        try:
+            planned, off = plans.of(text, lookback_ms)
+        except Unsupported as missing:
+            return missing.feature
+        if off and self._upstream is None:
+            raise BadExpression(f"parse error: {off}")
+        return off or planned
+
     def _answer(self, kind: str, text: str, steps: Steps, request: Request) -> Answer | Forwarded:
         began_s = self._clock.monotonic_s()
         query = self._query(kind, text, steps, request)
-        planned = self._planned(query)
+        planned = self.planned(text, query.lookback_ms)
+        if isinstance(planned, Plan):
+            _check_type(planned.expr, kind)
         made = planned if isinstance(planned, str) else self._local(query, planned)
         answer = self._forward(query, made) if isinstance(made, str) else made
         account = query.account
@@ -164,20 +179,6 @@ class QueryEngine:
         lookback_ms = request.lookback_ms or options.lookback_ms
         trace = Trace(self._clock) if request.traced else None
         return _Query(kind, text, moved, infos, request, lookback_ms, budget, Account(), trace)
-
-    def _planned(self, query: _Query) -> Plan | str:
-        """The plan, or why it cannot be made here."""
-        in_force, plans = self._aggregations(), self._plans
-        if plans.aggregations is not in_force:
-            plans = self._plans = _Plans(in_force, self._options)
-        try:
-            planned, off = plans.of(query.text, query.lookback_ms)
-        except Unsupported as missing:
-            return missing.feature
-        _check_type(planned.expr, query.kind)
-        if off and self._upstream is None:
-            raise BadExpression(f"parse error: {off}")
-        return off or planned
 
     def _forward(self, query: _Query, why: str) -> Forwarded:
         """The upstream's answer to the whole query. Raises Unsupported with the reason where there is none."""

@@ -23,7 +23,8 @@ from precompute.evaluate.expr import EQUAL, MATCHES
 from precompute.planner.demand import Asking, Demand, Member
 from precompute.samples import I64
 from query.answers import Told
-from query.tiers.summary import times_read
+from query.plan import Plan
+from query.tiers.summary import Steps, times_read
 from query.zooms import joined, without_zoom
 
 HOUR_MS = 3_600_000
@@ -32,7 +33,7 @@ REPEATED = 2.5
 """The weight at which a requirement is repeated: three times within about half of a half-life."""
 FORGOTTEN = 0.5
 """The weight below which it is so no longer."""
-_LONGEST_TEXT = 4096
+LONGEST_TEXT = 4096
 """Of a query; longer ones are not counted."""
 _SPANS = 3
 """What is kept for a long time is what was looked back at so often in a row."""
@@ -92,15 +93,18 @@ class Tracker:
         return len(self._new), len(self._repeated)
 
     def note(self, told: Told) -> None:
-        """A query was answered, by whomever; steps off the pane grid need no summaries."""
-        if told.plan is None or len(told.text) > _LONGEST_TEXT:
-            return
-        served = {kind_of(node.coverage.requirement) for node in told.plan.nodes if node.coverage is not None}
-        for need in told.plan.needs:
-            times = times_read(need.normal, told.steps)
+        """A query was answered, by whomever."""
+        if told.plan is not None and len(told.text) <= LONGEST_TEXT:
+            self.count(told.text, told.plan, told.steps)
+
+    def count(self, text: str, plan: Plan, steps: Steps, asked: int = 1) -> None:
+        """A query was asked so often, at last at these steps; those off the pane grid need no summaries."""
+        served = {kind_of(node.coverage.requirement) for node in plan.nodes if node.coverage is not None}
+        for need in plan.needs:
+            times = times_read(need.normal, steps)
             on_grid = times[times % self._options.window_ms == 0]
             if len(on_grid):
-                self._count(need, told.text, on_grid, kind_of(need) in served)
+                self._count(need, text, on_grid, kind_of(need) in served, asked)
 
     def demands(self) -> list[Demand]:
         """All that is repeated, for the planner; what has become rare is let go of."""
@@ -112,17 +116,17 @@ class Tracker:
             held = list(self._repeated.values())
         return joined((one.family, self._demand(one, now_ms)) for one in held)
 
-    def _count(self, need: Requirement, text: str, times: I64, served: bool) -> None:
+    def _count(self, need: Requirement, text: str, times: I64, served: bool, asked: int) -> None:
         kind, now_ms, options = kind_of(need), self._clock.now_ms(), self._options
         step_ms = options.window_ms if len(times) == 1 else math.gcd(int(np.gcd.reduce(times)), HOUR_MS)
         span_ms = max(0, now_ms - int(times[0]))
         with self._lock:
             was = self._repeated.pop(kind, None)
             known = was or self._new.pop(kind, None)
-            one = Tracked(need, text, now_ms, now_ms, 1.0, step_ms, (span_ms,), kind)
+            one = Tracked(need, text, now_ms, now_ms, float(asked), step_ms, (span_ms,), kind)
             if known is not None:
                 one = replace(
-                    one, first_ms=known.first_ms, weight=self._decayed(known, now_ms) + 1.0,
+                    one, first_ms=known.first_ms, weight=self._decayed(known, now_ms) + asked,
                     step_ms=math.gcd(step_ms, known.step_ms), spans_ms=(*known.spans_ms, span_ms)[-_SPANS:],
                 )  # fmt: skip
             one = replace(one, family=family_of(need, one.step_ms, options.scrape_ms))

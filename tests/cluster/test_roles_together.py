@@ -20,7 +20,7 @@ from tests.running import Program, http, poll_until
 pytestmark = pytest.mark.e2e
 
 WIDTH_MS = 5000
-TAKEN_OVER_S, SUMMARISED_S, STARTED_S, SCRAPED_S = 20.0, 60.0, 90.0, 60.0
+TAKEN_OVER_S, SUMMARISED_S, STARTED_S, SCRAPED_S, PLANNED_S = 20.0, 60.0, 90.0, 60.0, 60.0
 CONFIG: dict[str, Any] = {
     "engine": {"minibatch": {"window_size": "5s", "allowed_lateness": "2s", "shards": 4}},
     "cluster": {"lease": "5s"},
@@ -65,6 +65,23 @@ def test_what_several_ingest_processes_scrape_is_kept_once(tmp_path: Path) -> No
             assert sorted('asap_ingest_samples_total{source="scrape"}' in page for page in pages) == [False, True]
 
 
+def test_what_one_query_engine_is_asked_is_planned_for_whichever_of_them_plans(tmp_path: Path) -> None:
+    counts = Counts(ingest=1, query_engines=2, schedulers=0, workers=0)
+    with (
+        ground("everysec") as below,
+        cluster(tmp_path, below, {**CONFIG, "planner": {"enabled": True}}, counts) as many,
+    ):
+        write_pane(many)
+        engines = [role.running for role in many.query_engines]
+
+        def planned() -> bool:
+            for engine, operator in zip(engines, ("min", "max"), strict=True):
+                instant(engine, f"{operator} by (job) (m)", last_end(SystemClock().now_ms(), WIDTH_MS))
+            return all({"min", "max"} <= accumulators(engine) for engine in engines)
+
+        poll_until(planned, PLANNED_S, "what either is asked is kept by both", 1.0)
+
+
 def scraped(engine: Program) -> float:
     """Samples of the last ten seconds."""
     now_ms = last_end(SystemClock().now_ms(), 1000)
@@ -97,10 +114,21 @@ def kept(engine: Program) -> list[str]:
     return [one["id"] for one in engine.get(PATH).json()["data"]]
 
 
-def assert_summarised(many: Cluster) -> None:
-    """Samples of a new pane are taken, and every engine answers from its summary."""
+def accumulators(engine: Program) -> set[str]:
+    """All that an engine keeps for a group, of whatever aggregations."""
+    return {name for one in engine.get(PATH).json()["data"] for name in one["accumulators"]}
+
+
+def write_pane(many: Cluster) -> int:
+    """Samples of eight series at the end of the newest pane, which is returned."""
     t_ms = last_end(SystemClock().now_ms(), WIDTH_MS)
     write(many.ingests[0].running, [(named("m", job="a", i=str(i)), [(t_ms, float(i))]) for i in range(8)])
+    return t_ms
+
+
+def assert_summarised(many: Cluster) -> None:
+    """Samples of a new pane are taken, and every engine answers from its summary."""
+    t_ms = write_pane(many)
     for engine in many.query_engines:
         poll_until(
             partial(is_summed, engine.running, t_ms), SUMMARISED_S, f"{engine.name} answers from a summary", 0.2

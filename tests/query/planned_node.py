@@ -1,6 +1,6 @@
 """A core whose aggregations a planner changes, moved by hand like all of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from precompute.panes import last_end
 from precompute.planner.cardinality import OnHead
 from precompute.planner.measured import Measured
 from precompute.planner.plan import PlannerSettings
+from query.answers import Told
 from query.promql.parse import parse
 from query.replanner import Replanner, ReplanOptions
 from query.tracker import Tracker, TrackerOptions
@@ -24,12 +25,16 @@ SCRAPE_MS = 15_000
 class PlannedNode:
     """A core, what it hears of queries, and who plans from that."""
 
-    def __init__(self, folder: Path, *pinned: Aggregation, capacity: int = 200, **of_core: Any) -> None:
+    def __init__(
+        self, folder: Path, *pinned: Aggregation, capacity: int = 200, also: Sequence[Callable[[Told], None]] = (),
+        **of_core: Any,
+    ) -> None:  # fmt: skip
+        """also: who else hears of queries."""
         self.pinned, self.capacity = pinned, capacity
         self.definitions = MemoryDefinitions()
         clock = ManualClock(START_MS)
         self.tracker = self._tracker(clock)
-        self._begin(Core(folder, pinned, clock=clock, heard=[self.tracker.note], **of_core), ())
+        self._begin(Core(folder, pinned, clock=clock, heard=[self.tracker.note, *also], **of_core), ())
 
     def _tracker(self, clock: ManualClock) -> Tracker:
         return Tracker(TrackerOptions(WIDTH_MS, SCRAPE_MS, self.capacity, 6 * HOUR_MS), clock)
