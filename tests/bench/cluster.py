@@ -31,8 +31,8 @@ from tests.running import asap, merged, poll_until
 WRITE = "/api/v1/write"
 SUMMARISED_S = 1200.0
 EVERY_S = 0.1
-STEPS_OF_SCALE = {"small": ((11, 960),), "medium": ((11, 960), (24, 240)), "full": ((11, 960), (24, 240), (52, 20))}
-"""Spread of the dataset (7 · spread³ series) and scrapes."""
+STEPS_OF_SCALE = {"small": ((11, 240),), "medium": ((11, 240), (24, 240)), "full": ((11, 240), (24, 240), (52, 20))}
+"""Spread of the dataset (7 · spread³ series) and scrapes, of which it has no more than 240."""
 ROUNDS = 3
 SHARDS, MOST_SHARDS = 16, (1, 4, 16, 64)
 SPARE_S = 1800
