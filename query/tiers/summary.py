@@ -174,9 +174,11 @@ def _new_groups(
             targets.append(None)
         else:
             targets.append(_answer_key(labels, wanted, without))
-    new = tuple(sorted({t for t in targets if t is not None}))
+    names = tuple(sorted({name for target in targets if target for name, _ in target}))
+    texts = {t: tuple(dict(t).get(name, "") for name in names) for t in targets if t is not None}
+    new = tuple(sorted(texts, key=texts.__getitem__))  # as Frame.key_order has it: of equal values topk takes the first
     place = {key: i for i, key in enumerate(new)}
-    return np.array([-1 if t is None else place[t] for t in targets], np.int32), new, _frame(new)
+    return np.array([-1 if t is None else place[t] for t in targets], np.int32), new, _frame(names, new, texts)
 
 
 def _answer_key(labels: Mapping[str, str], wanted: tuple[str, ...], without: bool) -> Labels:
@@ -184,10 +186,9 @@ def _answer_key(labels: Mapping[str, str], wanted: tuple[str, ...], without: boo
     return tuple(sorted(kept.items()))
 
 
-def _frame(keys: Sequence[Labels]) -> Frame:
+def _frame(names: tuple[str, ...], keys: Sequence[Labels], texts: Mapping[Labels, tuple[str, ...]]) -> Frame:
     symbols = SymbolTable()
-    names = tuple(sorted({name for key in keys for name, _ in key}))
-    rows = [[symbols.intern(dict(key).get(name, "")) for name in names] for key in keys]
+    rows = [list(map(symbols.intern, texts[key])) for key in keys]
     return Frame(names, np.array(rows, np.int32).reshape(len(keys), len(names)), symbols)
 
 

@@ -113,6 +113,26 @@ def test_counts_and_extremes_are_the_heads_to_the_bit_and_sums_within_1e_12(tmp_
                         assert value == b[key] or (math.isnan(value) and math.isnan(b[key])), (text, step, key)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "topk(1, sum by (a, b) (m))",
+        "bottomk(2, count by (a, b) (m))",
+        "topk(1, sum by (b) (m))",
+    ],
+)
+def test_of_equal_groups_the_same_are_chosen_as_on_the_head_where_some_lack_a_label(tmp_path: Path, text: str) -> None:
+    core = Core(tmp_path, [aggregation("m", ["a", "b"])])
+    for labels in ({"a": "x", "b": "y"}, {"b": "z"}, {"a": "w"}, {"a": "w", "b": "z"}):
+        core.write([(series("m", **labels), START_MS, 1.0)])
+    core.pass_time(4 * WIDTH_MS)
+    core.tick()
+    answer, times = core.instant(text, START_MS), np.array([START_MS])
+    assert answer.tiers == ("summary",)
+    exact = at_step(core.evaluate(parse(text), times), 0)
+    assert list(at_step(answer.value, 0)) == list(exact) and exact  # type: ignore[arg-type]
+
+
 JOINED = [
     aggregation("rate(c[1m]) * on (job) group_left (node) n", ["job", "node", "zone"]),
     aggregation("g + ignoring (zone) h", ["i", "job"]),
