@@ -143,23 +143,30 @@ def why_bare(expr: Expr) -> str:
     return "no aggregation operator around it"
 
 
-def cover(requirement: Requirement, aggregations: Iterable[Aggregation]) -> Coverage | list[str]:
-    """Coverage with the best bound by the aggregation that keeps least, or one reason for each that was considered.
+def cover(requirement: Requirement, aggregations: Sequence[Aggregation]) -> Coverage | list[str]:
+    """The first coverage, or why there is none."""
+    found = coverages(requirement, aggregations)
+    return found[0] if found else why_uncovered(requirement, aggregations)
 
-    Considered are those of the same metrics.
-    """
-    found, reasons, wanted = [], [], requirement.metrics
+
+def coverages(requirement: Requirement, aggregations: Iterable[Aggregation]) -> tuple[Coverage, ...]:
+    """All that answer it: those with the best bound first, of them that by the aggregation that keeps least."""
+    found, wanted = [], requirement.normal.text
     for aggregation in aggregations:
-        if aggregation.metrics != wanted:
+        if aggregation.normal.text != wanted:  # most end here, at no cost
             continue
         why, filters = _why_not(requirement, aggregation)
         statistic = best(requirement.node.op, aggregation.accumulators)
-        if why or statistic is None:
-            reasons.append(f"aggregation {aggregation.id}: {why}")
-        else:
+        if not why and statistic is not None:
             found.append(Coverage(requirement, aggregation, filters, statistic))
-    if found:
-        return min(found, key=_burden)
+    return tuple(sorted(found, key=_burden))
+
+
+def why_uncovered(requirement: Requirement, aggregations: Iterable[Aggregation]) -> list[str]:
+    """Of what has no coverage, one reason for each aggregation of the same metrics."""
+    wanted = requirement.metrics
+    alike = [aggregation for aggregation in aggregations if aggregation.metrics == wanted]
+    reasons = [f"aggregation {aggregation.id}: {_why_not(requirement, aggregation)[0]}" for aggregation in alike]
     return reasons or [f"no aggregation is of {' and '.join(wanted)}"]
 
 

@@ -72,7 +72,7 @@ class Elsewhere:
                 count = 1 if known is None else known.count + 1
                 self._waiting[key] = _Asked(*key, steps.start_ms, steps.end_ms, count)
 
-    def exchange(self, planned: Callable[[str, int], Plan | str], tracker: Tracker) -> None:
+    def exchange(self, planned: Callable[[str, Steps, int], Plan | str], tracker: Tracker) -> None:
         """Tell the others what was asked here, and count what was asked there. planned: as QueryEngine.planned."""
         with self._lock:
             told = [self._waiting.pop(key) for key in list(islice(self._waiting, _MOST_TOLD))]
@@ -82,6 +82,6 @@ class Elsewhere:
             for fields in orjson.loads(said):
                 asked = _Asked(*fields)
                 with suppress(QueryError):  # it was planned there: that process is of another version
-                    plan = planned(asked.text, asked.lookback_ms)
+                    plan = planned(asked.text, asked.steps, asked.lookback_ms)
                     if not isinstance(plan, str):
                         tracker.count(asked.text, plan, asked.steps, asked.count)

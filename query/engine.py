@@ -142,8 +142,8 @@ class QueryEngine:
         times = np.arange(start_ms, end_ms + 1, step_ms, dtype=np.int64)
         return self._answer("range", text, Steps(times, start_ms, end_ms, step_ms), request)
 
-    def planned(self, text: str, lookback_ms: int) -> Plan | str:
-        """The plan of a query, or why it cannot be made here. Raises QueryError's kinds."""
+    def planned(self, text: str, steps: Steps, lookback_ms: int) -> Plan | str:
+        """The plan of a query at these steps, or why it cannot be made here. Raises QueryError's kinds."""
         in_force, plans = self._aggregations(), self._plans
         if plans.aggregations is not in_force:
             plans = self._plans = _Plans(in_force, self._options)
@@ -153,12 +153,12 @@ class QueryEngine:
             return missing.feature
         if off and self._upstream is None:
             raise BadExpression(f"parse error: {off}")
-        return off or planned
+        return off or self._tiers.fitted(planned, steps)
 
     def _answer(self, kind: str, text: str, steps: Steps, request: Request) -> Answer | Forwarded:
         began_s = self._clock.monotonic_s()
         query = self._query(kind, text, steps, request)
-        planned = self.planned(text, query.lookback_ms)
+        planned = self.planned(text, query.steps, query.lookback_ms)
         if isinstance(planned, Plan):
             _check_type(planned.expr, kind)
         made = planned if isinstance(planned, str) else self._local(query, planned)

@@ -58,6 +58,13 @@ class MixedTiers:
         self._summary, self._head, self._parts = summary, head, parts
         self._has_upstream, self._memory, self._clock = has_upstream, memory, clock
 
+    def fitted(self, plan: Plan, steps: Steps) -> Plan:
+        """The plan, in which each node is read from the aggregation that has it at most of the steps.
+
+        What was kept for longer, for one, until what is to take its place has all of its panes.
+        """
+        return plan.read_from(lambda some: max(some, key=lambda one: int(self._summary.servable(one, steps)[0].sum())))
+
     def evaluate(self, asking: Asking) -> Mixed | str:
         """The value at each step, or why an upstream must answer the whole query. Raises QueryError's kinds."""
         available = Available(self._summary, self._head, asking)

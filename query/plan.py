@@ -11,10 +11,20 @@ itself rather than its value (`timestamp`), is a leaf.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from precompute.aggregations import Aggregation
-from precompute.catalog import Coverage, Requirement, cover, parts, requirement_of, requirements, why_bare
+from precompute.catalog import (
+    Coverage,
+    Requirement,
+    coverages,
+    parts,
+    requirement_of,
+    requirements,
+    why_bare,
+    why_uncovered,
+)
 from precompute.evaluate.evaluator import unsupported
 from precompute.evaluate.expr import Aggregate, Expr, Selector, children, selectors
 
@@ -28,11 +38,21 @@ class Node:
     selectors: tuple[Selector, ...]
     children: tuple["Node", ...]
     """Those with selectors in them."""
-    coverage: Coverage | None
-    reasons: tuple[str, ...]
-    """Why no aggregation covers it, one for each that was considered."""
+    coverages: tuple[Coverage, ...]
+    """By all aggregations that answer it; it is read from the first."""
     missing: str
     """A feature that is not evaluated here; "" without one."""
+    why: Callable[[], Sequence[str]] = field(compare=False, repr=False)
+    """Why no aggregation covers it, one reason for each that was considered; made for those who ask."""
+
+    @property
+    def coverage(self) -> Coverage | None:
+        return self.coverages[0] if self.coverages else None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why no aggregation covers it."""
+        return () if self.coverages else tuple(self.why())
 
     def walk(self) -> Iterator["Node"]:
         """This node and all below it, in order of their numbers."""
@@ -69,32 +89,54 @@ class Plan:
         """Whether every selector is reached only through summaries; a query without selectors is not."""
         return bool(self.covered) and not self.reasons
 
+    def read_from(self, best: Callable[[Sequence[Coverage]], Coverage]) -> "Plan":
+        """The same plan, in which of several aggregations that answer a node the best is read."""
+        if all(len(node.coverages) < 2 for node in self.nodes):
+            return self
+        root = _read_from(self.root, best)
+        return replace(self, root=root, nodes=tuple(root.walk()))
+
+
+Tried = tuple[tuple[Coverage, ...], Callable[[], Sequence[str]]]
+"""A node's coverages, and what says why there are none."""
+
 
 def plan(expr: Expr, aggregations: Sequence[Aggregation], lookback_ms: int, evaluation_interval_ms: int) -> Plan:
     """Cover what can be covered."""
 
-    def covered(node: Aggregate) -> Coverage | list[str]:
+    def tried(node: Aggregate) -> Tried:
         requirement = requirement_of(node, lookback_ms, evaluation_interval_ms)
-        return [requirement] if isinstance(requirement, str) else cover(requirement, aggregations)
+        if isinstance(requirement, str):
+            return (), lambda: (requirement,)
+        return coverages(requirement, aggregations), partial(why_uncovered, requirement, aggregations)
 
-    root = _node(expr, 0, covered)
+    root = _node(expr, 0, tried)
     needs = requirements(expr, lookback_ms, evaluation_interval_ms)
     return Plan(root, tuple(root.walk()), tuple(need for need in needs if isinstance(need, Requirement)))
 
 
-def _node(expr: Expr, number: int, covered: Callable[[Aggregate], Coverage | list[str]]) -> Node:
+def _node(expr: Expr, number: int, tried: Callable[[Aggregate], Tried]) -> Node:
     found, inside = tuple(selectors(expr)), parts(expr)
     here = [child for child in children(expr) if child not in inside] if inside else [expr]
     missing = next(filter(None, map(unsupported, here)), None) or ""
-    tried = covered(expr) if found and isinstance(expr, Aggregate) else []
-    coverage, reasons = (tried, ()) if isinstance(tried, Coverage) else (None, tuple(tried))
-    if found and not inside and coverage is None:
-        reasons = reasons or (why_bare(expr),)
+    covered, why = tried(expr) if found and isinstance(expr, Aggregate) else _bare(expr, bool(found and not inside))
     below, at = list[Node](), number + 1
     for child in inside:
-        below.append(_node(child, at, covered))
+        below.append(_node(child, at, tried))
         at += sum(1 for _ in below[-1].walk())
-    return Node(number, expr, found, tuple(below), coverage, reasons, missing)
+    return Node(number, expr, found, tuple(below), covered, missing, why)
+
+
+def _bare(expr: Expr, is_leaf: bool) -> Tried:
+    return (), lambda: (why_bare(expr),) if is_leaf else ()
+
+
+def _read_from(node: Node, best: Callable[[Sequence[Coverage]], Coverage]) -> Node:
+    covered = node.coverages
+    if len(covered) > 1:
+        first = best(covered)
+        covered = (first, *(other for other in covered if other is not first))
+    return replace(node, coverages=covered, children=tuple(_read_from(child, best) for child in node.children))
 
 
 def _outermost(node: Node) -> Iterator[Coverage]:
@@ -109,8 +151,9 @@ def _reasons(node: Node) -> Iterator[str]:
     if node.coverage is not None:
         return
     # over another aggregation operator it is made from that one's groups, if they are kept
-    if node.reasons and not any(isinstance(below.expr, Aggregate) for child in node.children for below in child.walk()):
-        yield from (f"{node.expr}: {reason}" for reason in node.reasons)
+    inner = any(isinstance(below.expr, Aggregate) for child in node.children for below in child.walk())
+    if not inner and (reasons := node.reasons):
+        yield from (f"{node.expr}: {reason}" for reason in reasons)
         return
     for child in node.children:
         yield from _reasons(child)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from precompute import catalog
 from precompute.aggregations import Aggregation
 from precompute.sketches.registry import kept_of_vectors
 from query.plan import Plan, plan
@@ -49,6 +50,25 @@ def test_one_selector_that_no_summary_answers_is_enough_and_is_named(text: str, 
     assert not found.from_summaries
     for reason in reasons:
         assert any(reason in line for line in found.reasons), found.reasons
+
+
+def test_reasons_are_made_for_those_who_ask_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[str]()
+    monkeypatch.setattr(catalog, "_why_not", lambda *_: made.append("") or ("why", ()))
+    found = planned("sum(rate(c[5m])) + sum(rate(c[5m]))")
+    assert not made
+    assert len(found.reasons) == len(made) == 2
+
+
+def test_of_several_aggregations_the_best_is_read_and_the_others_are_known() -> None:
+    wide, narrow = aggregation("m", ["g", "h"]), aggregation("m", ["g"])
+    found = plan(parse("sum by (g) (m) / count(m)"), [wide, narrow], LOOKBACK_MS, 60_000)
+    assert [one.aggregation for one in found.covered] == [narrow, narrow]
+    other = found.read_from(lambda some: some[-1])
+    assert [one.aggregation for one in other.covered] == [wide, wide]
+    assert other.read_from(lambda some: some[-1]) == found
+    assert [node.number for node in other.nodes] == [node.number for node in found.nodes]
+    assert all(one in other.nodes for one in other.root.children)
 
 
 @pytest.mark.parametrize("text", ["1 + 1", "42", "-1"])

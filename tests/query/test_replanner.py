@@ -142,6 +142,43 @@ def test_what_a_union_replaces_stays_while_it_alone_has_older_panes(tmp_path: Pa
     assert sorted(a.labels for a in node.planned) == [("job",), ("job", "zone")]
 
 
+def with_older_panes(folder: Path) -> PlannedNode:
+    """Half an hour of panes by job and zone, and ten minutes of samples."""
+    node = filled(folder, kept_ms=10 * MINUTE_MS, acceptance_ms=10 * MINUTE_MS, head_retention_ms=10 * MINUTE_MS)
+    for text in (QUERY, "max by (job, zone) (rate(c[1m]))"):
+        ask(node, text, 3)
+    node.replanner.run()
+    node.core.tick()
+    for k in range(24, 144):
+        scrape(node.core, k)
+    return node
+
+
+def assert_all_is_answered(node: PlannedNode) -> None:
+    answer = node.core.range(QUERY, START_MS + 2 * MINUTE_MS, node.sealed_ms())
+    assert answer.value.present.all() and not answer.warnings  # type: ignore[union-attr]
+
+
+def test_an_operator_more_takes_no_step_from_queries_that_were_answered(tmp_path: Path) -> None:
+    node = with_older_panes(tmp_path)
+    assert_all_is_answered(node)
+    ask(node, "min by (job) (rate(c[1m]))", 3)
+    node.replanner.run()
+    node.core.tick()
+    assert [a.accumulators for a in node.planned] == [("max", "min", "sum"), ("max", "sum")]
+    assert_all_is_answered(node)
+
+
+def test_fewer_labels_after_a_restart_take_no_step_from_queries_that_were_answered(tmp_path: Path) -> None:
+    node = with_older_panes(tmp_path)
+    node.killed()
+    ask(node, QUERY, 3)
+    node.replanner.run()
+    node.core.tick()
+    assert [a.labels for a in node.planned] == [("job",), ("job", "zone")]
+    assert_all_is_answered(node)
+
+
 NOTHING_SAVED = ("g", "rate(c[1m])", "sum by (i) (g)", "sum(nothing)", "sum(g offset -1m + g)", "1 + 1")
 
 
