@@ -16,6 +16,7 @@ from precompute.clock import Clock
 from precompute.evaluate.context import Features
 from precompute.evaluate.limits import Limits
 from precompute.in_force import PlanInForce
+from precompute.lasting import attempt
 from precompute.panes import last_end
 from precompute.planner.cardinality import OnHead
 from precompute.planner.measured import Measured, Stopped
@@ -130,10 +131,10 @@ class Exchanging:
     def _run(self) -> None:
         give_way()
         while not self._stopped.wait(_EXCHANGED_S):
-            try:
-                self._elsewhere.exchange(self._engine.planned, self._tracker)
-            except Exception:  # whatever it is, queries are counted where they are asked
-                logger.exception("what other query engines are asked is not known")
+            attempt(self._exchange, "telling what is asked")
+
+    def _exchange(self) -> None:
+        self._elsewhere.exchange(self._engine.planned, self._tracker)
 
 
 class Watching:

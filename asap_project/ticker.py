@@ -7,6 +7,7 @@ from django.db import close_old_connections, connection
 from ingest.sources.base import Pace
 from precompute.clock import Clock
 from precompute.intake import Intake
+from precompute.lasting import attempt
 from precompute.tasks import tick
 
 
@@ -44,5 +45,5 @@ class Ticker:
 
     def _tick(self) -> None:
         close_old_connections()
-        self._intake.heartbeat()
-        tick.delay()
+        attempt(self._intake.heartbeat, "the heartbeat")
+        attempt(tick.delay, "a tick")

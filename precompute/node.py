@@ -22,6 +22,7 @@ from precompute.evaluate.head_source import HeadSource
 from precompute.head import Head
 from precompute.intake import Intake, IntakeLimits
 from precompute.labels import SeriesTable
+from precompute.lasting import attempt
 from precompute.log.files import FileSampleLog
 from precompute.progress import Progress
 from precompute.progress_file import ProgressFile, open_progress
@@ -179,10 +180,10 @@ class Node:
             now_s = self.clock.monotonic_s()
             if now_s - beat_s >= _HEARTBEAT_S - every_s / 2:
                 beat_s = now_s
-                self.intake.heartbeat()
+                attempt(self.intake.heartbeat, "the heartbeat")
             if now_s - synced_s >= self.settings.fsync_ms / 1000 - every_s / 2:
                 synced_s = now_s
-                self._sync()
+                attempt(self._sync, "syncing the sample log")
 
     def _sync(self) -> None:
         alive_ms = self.intake.progress.alive_ms

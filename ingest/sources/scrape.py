@@ -9,6 +9,7 @@ import threading
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ingest.errors import BadBody
 from ingest.metrics import IngestMetrics
@@ -19,6 +20,7 @@ from ingest.sources.tracked import TrackedSeries
 from ingest.writer import NoteMetadata
 from precompute.clock import Clock
 from precompute.errors import Rejected
+from precompute.lasting import attempt
 
 MAX_PAGE_BYTES = 64 << 20
 
@@ -67,10 +69,11 @@ class ScrapeSource:
     def _keep(self, target: "Target", write: Write) -> None:
         """Once at the start, so that there is something to ask for; then on the target's own grid."""
         if not self._stopped.is_set():
-            target.scrape(self._clock.now_ms(), write)
+            attempt(partial(target.scrape, self._clock.now_ms(), write), target.name)
         for due_ms in target.pace.beats(self._stopped):
             now_ms = self._clock.now_ms()
-            target.scrape(due_ms if 0 <= now_ms - due_ms <= _JITTER_MS else now_ms, write)
+            t_ms = due_ms if 0 <= now_ms - due_ms <= _JITTER_MS else now_ms
+            attempt(partial(target.scrape, t_ms, write), target.name)
 
 
 class Target:
@@ -84,6 +87,10 @@ class Target:
         self._series = TrackedSeries((("instance", target), ("job", job.name)))
         self._described: dict[str, tuple[str, str]] = {}
         self.pace = Pace(job.interval_ms, zlib.crc32(f"{job.name}/{target}/{job.path}".encode()), clock)
+
+    @property
+    def name(self) -> str:
+        return f"the scrape of {self._address.target}"
 
     def scrape(self, t_ms: int, write: Write) -> None:
         """Fetch the page and write its samples at `t_ms`."""

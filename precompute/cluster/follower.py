@@ -26,6 +26,7 @@ from precompute.cluster.shards import Shards
 from precompute.errors import PrecomputeError
 from precompute.evaluate.head_source import HeadSource
 from precompute.labels import SeriesTable
+from precompute.lasting import attempt
 from precompute.log.base import Hole
 from precompute.progress import Progress, add_holes
 from precompute.selection import Index
@@ -196,15 +197,9 @@ class Follower:
             for place, (every_s, job) in enumerate(jobs):
                 if self.clock.monotonic_s() - done_s[place] >= every_s:
                     done_s[place] = self.clock.monotonic_s()
-                    self._try(job)
+                    attempt(job, "keeping house")
             self._stopped.wait(_HOUSE_S)
         self.packs.release()
-
-    def _try(self, job: Callable[[], None]) -> None:
-        try:
-            job()
-        except Exception:  # whatever it is, the next time comes soon
-            logger.exception("keeping house failed; it is tried again")
 
     def _see_to_stored(self) -> None:
         if any(contact.stored for contact in self._contacts):

@@ -7,6 +7,7 @@ from precompute.clock import Clock
 from precompute.cluster.replies import appended
 from precompute.cluster.server import Server, ServerDown, ServerFull
 from precompute.cluster.shards import Shards
+from precompute.lasting import attempt
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._ended.wait(_EVERY_S):
-            self.beat()
+            attempt(self.beat, "the heartbeat")
 
     def _beat_on(self, server: Server) -> None:
         mine = [shard for shard in self._shards.all if shard.server is server]

@@ -23,13 +23,15 @@ class Ticked:
     def __init__(self) -> None:
         self.begun, self.hold = threading.Semaphore(0), threading.Event()
         self.hold.set()
+        self.failing = False
 
     def run(self, sink: Any) -> None:
         self.begun.release()
         assert self.hold.wait(PATIENCE_S)
 
     def heartbeat(self) -> None:
-        pass
+        if self.failing:
+            raise RuntimeError("planted")
 
     def another(self) -> bool:
         """Waits for one more tick to begin."""
@@ -76,6 +78,13 @@ def test_one_that_is_asked_for_during_a_tick_comes_after_it(ticked: Ticked) -> N
         assert not ticked.begun.acquire(blocking=False)
         ticked.hold.set()
         assert ticked.another()
+
+
+def test_a_failure_is_followed_by_the_next_tick(ticked: Ticked, caplog: pytest.LogCaptureFixture) -> None:
+    ticked.failing = True
+    with ticking(ticked, 10):
+        assert all(ticked.another() for _ in range(3))
+    assert "the heartbeat failed; it is tried again" in caplog.text
 
 
 def test_no_tick_begins_after_a_stop(ticked: Ticked) -> None:

@@ -7,12 +7,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from ingest.errors import BadBody
+from ingest.metrics import IngestMetrics
 from ingest.sources import scrape
 from ingest.sources.base import Write
 from ingest.sources.exposition import parse_page
-from ingest.sources.scrape import ScrapeJob, Target
+from ingest.sources.scrape import ScrapeJob, ScrapeSource, Target
 from ingest.writer import NoteMetadata, Outcome, SeriesColumns
 from precompute.clock import SystemClock
 from precompute.errors import Rejected
@@ -204,6 +206,24 @@ def test_markers_that_were_not_taken_are_written_with_the_next_scrape(node: Node
     one.scrape(T + 2, into(node))
     assert stale_at(node) == {of(exporter, "http_requests", code="200"): [T + 2]}
     assert node.count("asap_ingest_scrapes_total", job="web", outcome="rejected") == 1
+
+
+def test_whatever_goes_wrong_in_a_scrape_the_next_one_comes(caplog: pytest.LogCaptureFixture) -> None:
+    asked = threading.Semaphore(0)
+
+    def broken() -> str:
+        asked.release()
+        raise RuntimeError("planted")
+
+    job = ScrapeJob("own", ("here",), 10, 10, own_page=broken)
+    metrics = IngestMetrics(CollectorRegistry())
+    source = ScrapeSource((job,), SystemClock(), lambda *_: None, metrics)
+    thread = threading.Thread(target=source.run, args=(lambda _: Outcome(0, 0, {}, ""),))
+    thread.start()
+    assert all(asked.acquire(timeout=60) for _ in range(3))
+    source.stop()
+    thread.join()
+    assert "the scrape of here failed; it is tried again" in caplog.text
 
 
 def test_a_page_that_is_cut_off_is_a_failed_scrape(node: Node, exporter: Exporter) -> None:
