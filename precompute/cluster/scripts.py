@@ -19,6 +19,7 @@ Times are milliseconds. ARGV[1] is always the time to judge by; empty for the se
 """
 
 from precompute.cluster.server import Script
+from precompute.progress import MAX_HOLES
 
 NOW = """
 local function now_ms()
@@ -69,6 +70,57 @@ local function trimmed(latest, future, base, cut)  -- KEYS m log segs; the base 
 end
 """
 
+_HOLES = """
+local most_holes = MOST_HOLES
+local function parsed(held)
+  local after, till, metric = string.match(held, '^(%S+) (%S+) (.*)$')
+  return {after = after, till = till, metric = metric}  -- as texts: a double does not hold every time
+end
+local function put_hole(key, hole)
+  redis.call('ZADD', key, hole.till, hole.after .. ' ' .. hole.till .. ' ' .. hole.metric)
+end
+local function stretch(hole, other)
+  if tonumber(other.after) < tonumber(hole.after) then hole.after = other.after end
+  if tonumber(other.till) > tonumber(hole.till) then hole.till = other.till end
+end
+local function joined_over(holes, near)  -- of every metric, those no farther from each other than that made one
+  local joined = {}
+  for _, one in ipairs(holes) do
+    local last = joined[#joined]
+    if last and tonumber(one.after) - tonumber(last.till) <= near then
+      stretch(last, one)
+    else
+      joined[#joined + 1] = {after = one.after, till = one.till, metric = ''}
+    end
+  end
+  return joined
+end
+local function make_fewer(key)  -- half as many or fewer, which cover the same and more
+  local holes, distances = {}, {}
+  for at, held in ipairs(redis.call('ZRANGE', key, 0, -1)) do holes[at] = parsed(held) end
+  table.sort(holes, function(one, other) return tonumber(one.after) < tonumber(other.after) end)
+  local joined = joined_over(holes, 0)
+  for at = 2, #joined do distances[at - 1] = tonumber(joined[at].after) - tonumber(joined[at - 1].till) end
+  table.sort(distances)
+  local over = #joined - math.floor(most_holes / 2)
+  if over > 0 then joined = joined_over(joined, distances[over]) end
+  redis.call('DEL', key)
+  for _, hole in ipairs(joined) do put_hole(key, hole) end
+end
+local function join_hole(key, after, till, metric)  -- with those of the metric that it meets
+  local hole = {after = after, till = till, metric = metric}
+  for _, held in ipairs(redis.call('ZRANGEBYSCORE', key, after, '+inf')) do
+    local other = parsed(held)
+    if other.metric == metric and tonumber(other.after) <= tonumber(hole.till) then
+      redis.call('ZREM', key, held)
+      stretch(hole, other)
+    end
+  end
+  put_hole(key, hole)
+  if redis.call('ZCARD', key) > most_holes then make_fewer(key) end
+end
+""".replace("MOST_HOLES", str(MAX_HOLES))
+
 CREATE = Script(
     NOW
     + """
@@ -87,6 +139,7 @@ return 1
 
 APPEND = Script(
     NOW
+    + _HOLES
     + """
 -- KEYS m log segs holes
 -- ARGV now writer seq seg after until · future segment_ms lateness max_bytes max_backlog · samples · hole_metric
@@ -122,7 +175,7 @@ elseif wanted > 0 then
   wanted = 0
 end
 local function add_hole(after, until_ms, metric)
-  redis.call('ZADD', KEYS[4], until_ms, after .. ' ' .. until_ms .. ' ' .. metric)
+  join_hole(KEYS[4], after, until_ms, metric)
   return redis.call('XADD', KEYS[2], entry_id(), 'h', metric, 'a', after, 'u', until_ms)
 end
 local alive, last_id = tonumber(m[2]), false

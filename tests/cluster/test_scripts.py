@@ -1,6 +1,7 @@
 """The steps of one shard, each with its refusals, by a clock that the test moves."""
 
 from collections.abc import Iterator
+from random import Random
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from precompute.cluster.shard import Shard
 from precompute.errors import LogDamaged
 from precompute.labels import SeriesTable
 from precompute.log.base import Hole
+from precompute.progress import MAX_HOLES, Progress, add_hole
 from precompute.samples import Block
 from tests.cluster.made_shards import LIMITS, NOW_MS, Sender, made_shards
 from tests.servers import RedisServer
@@ -168,6 +170,25 @@ def test_a_silence_longer_than_the_lateness_leaves_one_hole(shard: Shard, sender
     hole = Hole(NOW_MS + LIMITS.lateness_ms, NOW_MS + 2 * LIMITS.lateness_ms + 1)
     assert shard.holes() == (hole,)
     assert [entry.hole for entry in RedisSampleLog(shard, SeriesTable()).read(0, SeriesTable())] == [hole, None]
+
+
+def test_holes_that_meet_are_one_and_too_many_are_made_fewer_as_in_one_process(shard: Shard) -> None:
+    random, progress = Random(5), Progress(0, 0, 0, 0)
+    for count in (400, 2000):
+        times = [(random.randrange(-50, 9000) * 1000, random.choice((1, 1000, 7000))) for _ in range(count)]
+        some = [Hole(after_ms, after_ms + width_ms, random.choice("abc")) for after_ms, width_ms in times]
+        for hole in some:
+            progress = add_hole(progress, hole)
+        shard.server.run_all([shard.hole_call(hole) for hole in some])
+        assert set(shard.holes()) == set(progress.holes)
+    assert {hole.metric for hole in shard.holes()} >= {""} and len(shard.holes()) <= MAX_HOLES
+
+
+def test_a_hole_without_beginning_joins_and_keeps_its_bounds(shard: Shard) -> None:
+    first, last = -(1 << 63), (1 << 63) - 1
+    for hole in (Hole(5, last, "m"), Hole(first, 5, "m"), Hole(first, 7, "n")):
+        shard.server.run(shard.hole_call(hole))
+    assert set(shard.holes()) == {Hole(first, last, "m"), Hole(first, 7, "n")}
 
 
 def test_a_hole_is_noted_whatever_the_floor(shard: Shard) -> None:
