@@ -211,7 +211,7 @@ def _ingest(
         config.cluster.linger, config.redis.wait_replicas, has_upstream, config.head.max_bytes // _TABLE_SHARE
     )  # fmt: skip
     table = SeriesTable(config.engine.minibatch.hash_seed, len(shards))
-    appender = Appender(shards, table, SharedNotes(shards.first), clock, limits)
+    appender = Appender(shards, table, SharedNotes(shards.first, clock), clock, limits)
     registry.register(AppenderCollector(appender))
     elections = SharedElections(shards.first, config.ingest.ha.timeout, clock)
     scraping = _leader(config, shards, "scraping")
@@ -228,7 +228,7 @@ def _queries(
         config.query_engine.threads,
     )  # fmt: skip
     packs = Packs(CachedStore(DatabaseStore(), SUMMARY_CACHE_BYTES, known=()), clock)
-    notes = _notes(config, SharedNotes(shards.first))
+    notes = _notes(config, SharedNotes(shards.first, clock))
     follower = Follower(settings, shards, packs, in_service(kept), notes, clock)
     keeper = PlanKeeper(shared, lambda: kept_again(definitions.definitions(), config))
     plan = keeper.in_force = PlanInForce(follower.engine, definitions, kept, keeper.publish)

@@ -22,6 +22,8 @@ from precompute.metadata import MOST_FAMILIES, Family
 
 MOST_NOTED_METRICS = 100_000
 _REFRESH_S = 5.0
+_WRITTEN_AGAIN_S, _DESCRIBED_AGAIN_S = 10.0, 600.0
+"""What this process has written is written again when it comes after so long: the server may have lost it."""
 
 _NOTE_FAMILY = Script(
     """
@@ -85,10 +87,11 @@ def take_places(shards: Shards) -> None:
 class SharedNotes:
     """What is remembered of metrics; written by ingest processes, read by those who answer. Any thread may call it."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, server: Server, clock: Clock) -> None:
+        self._server, self._clock = server, clock
         self._noted: dict[str, set[str]] = {"histograms": set(), "partial": set()}
-        """What this process knows to be there, so that it is not written again."""
+        """What this process has written lately."""
+        self._since_s = clock.monotonic_s()
 
     def note_histograms(self, metrics: Iterable[str]) -> None:
         """Raises Rejected when there are too many, or the server does not take it."""
@@ -117,6 +120,9 @@ class SharedNotes:
         return {metric.decode(): int(t_ms) for metric, t_ms in zip(flat[::2], flat[1::2], strict=True)}
 
     def _add(self, key: str, metrics: set[str], what: str) -> None:
+        if self._clock.monotonic_s() - self._since_s >= _WRITTEN_AGAIN_S:
+            self._since_s = self._clock.monotonic_s()
+            self._noted = {key: set() for key in self._noted}
         new = metrics - self._noted[key]
         if not new:
             return
@@ -139,12 +145,15 @@ class SharedMetadata:
         self._server, self._clock = server, clock
         self._lock = threading.Lock()
         self._noted: set[tuple[str, Family]] = set()
-        """What this process has written, so that it is not written again."""
+        """What this process has written lately."""
+        self._since_s = clock.monotonic_s()
         self._known: dict[str, list[Family]] = {}
         self._read_s: float | None = None
 
     def note(self, family: str, type_: str, help_: str, unit: str) -> None:
         """Where the server does not take it, it is let go: senders repeat it every minute."""
+        if self._clock.monotonic_s() - self._since_s >= _DESCRIBED_AGAIN_S:
+            self._since_s, self._noted = self._clock.monotonic_s(), set()
         described = Family(type_, help_, unit)
         if (family, described) in self._noted:
             return

@@ -9,7 +9,7 @@ _FEWEST_UNUSED = 10_000
 
 
 class TableUse:
-    """Which series and metrics of a table were sent: the series lately, the metrics ever."""
+    """Which series of a table were sent lately, and which metrics were noted lately; lately is `every_s` or less."""
 
     def __init__(self, table: SeriesTable, max_bytes: int, every_s: float, now_s: float) -> None:
         self._table, self._max_bytes, self._every_s = table, max_bytes, every_s
@@ -32,10 +32,11 @@ class TableUse:
         unused = series - int(self._used[:series].sum())
         self._judged_s = now_s
         self._used[:] = False
+        self._metrics[:] = False  # they are noted again: the server may have lost them
         return unused >= _FEWEST_UNUSED and 2 * unused >= series
 
     def new_metrics(self, metrics: I32, symbols: int) -> Bool:
-        """Which of these, as symbols, were not noted; bool[n]."""
+        """Which of these, as symbols, were not noted lately; bool[n]."""
         self._metrics = _at_least(self._metrics, symbols)
         return ~self._metrics[metrics]
 

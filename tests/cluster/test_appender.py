@@ -45,7 +45,7 @@ def shards(redis: RedisServer, clock: ManualClock) -> Iterator[Shards]:
 
 def opened(shards: Shards, clock: ManualClock, **limits: int) -> Appender:
     made = Appender(
-        shards, SeriesTable(0, SHARDS), SharedNotes(shards.first), clock, replace(QUICK, **limits)  # type: ignore[arg-type]
+        shards, SeriesTable(0, SHARDS), SharedNotes(shards.first, SystemClock()), clock, replace(QUICK, **limits)  # type: ignore[arg-type]
     )  # fmt: skip
     made.open()
     return made
@@ -129,7 +129,7 @@ def test_with_an_upstream_dropped_rows_leave_holes_of_whole_minutes(shards: Shar
 
 
 def test_the_first_sample_of_a_metric_is_noted_with_an_upstream(shards: Shards, clock: ManualClock) -> None:
-    to, notes = opened(shards, clock, has_upstream=True), SharedNotes(shards.first)
+    to, notes = opened(shards, clock, has_upstream=True), SharedNotes(shards.first, SystemClock())
     write(to, [*some(5), ("early", NOW_MS - 7, 1.0), ("dropped", 5, 1.0)])
     write(to, [("earlier", NOW_MS - 9, 1.0)])
     write(to, some(1), "n")
@@ -197,7 +197,7 @@ def test_a_replica_that_has_the_samples_is_enough(redis: RedisServer, shards: Sh
 
 
 def test_nothing_is_taken_before_open_and_after_stop(shards: Shards, clock: ManualClock) -> None:
-    to = Appender(shards, SeriesTable(0, SHARDS), SharedNotes(shards.first), clock, QUICK)
+    to = Appender(shards, SeriesTable(0, SHARDS), SharedNotes(shards.first, SystemClock()), clock, QUICK)
     with pytest.raises(Rejected, match="starting"):
         write(to, some(1))
     to.open()
@@ -308,7 +308,7 @@ def test_what_became_of_every_entry_is_counted(clock: ManualClock) -> None:
 
 def test_the_time_that_writes_wait_is_counted(shards: Shards) -> None:
     limits = replace(QUICK, linger_ms=20)
-    to = Appender(shards, SeriesTable(0, SHARDS), SharedNotes(shards.first), SystemClock(), limits)
+    to = Appender(shards, SeriesTable(0, SHARDS), SharedNotes(shards.first, SystemClock()), SystemClock(), limits)
     to.open()
     write(to, some(1))
     assert to.traffic.waiting_s >= 0.02
@@ -316,7 +316,7 @@ def test_the_time_that_writes_wait_is_counted(shards: Shards) -> None:
 
 
 def test_it_is_ready_while_writes_are_taken(shards: Shards, clock: ManualClock) -> None:
-    to = Appender(shards, SeriesTable(0, SHARDS), SharedNotes(shards.first), clock, QUICK)
+    to = Appender(shards, SeriesTable(0, SHARDS), SharedNotes(shards.first, SystemClock()), clock, QUICK)
     assert to.why_not_ready() == "starting"
     to.open()
     assert to.why_not_ready() is None

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from precompute.clock import ManualClock
+from precompute.clock import ManualClock, SystemClock
 from precompute.cluster import shared
 from precompute.cluster.shards import Shards
 from precompute.cluster.shared import SharedMetadata, SharedNotes, agree, take_places
@@ -49,18 +49,30 @@ def test_a_server_that_is_named_twice_is_refused(redis: RedisServer) -> None:
 
 def test_noted_metrics_are_seen_by_others_and_bounded(shards: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared, "MOST_NOTED_METRICS", 3)
-    notes, reader = SharedNotes(shards.first), SharedNotes(shards.first)
+    notes, reader = SharedNotes(shards.first, SystemClock()), SharedNotes(shards.first, SystemClock())
     notes.note_histograms(["a", "b"])
     notes.note_partial(["c"])
-    SharedNotes(shards.first).note_histograms(["b", "d"])
+    SharedNotes(shards.first, SystemClock()).note_histograms(["b", "d"])
     with pytest.raises(Rejected, match="more than 3 metrics"):
         notes.note_histograms(["e"])
     assert reader.histogram_metrics() == {"a", "b", "d"}
     assert reader.partial_metrics() == {"c"}
 
 
+def test_what_the_server_has_lost_is_noted_again_when_it_comes_again(shards: Shards, clock: ManualClock) -> None:
+    notes, described = SharedNotes(shards.first, clock), SharedMetadata(shards.first, clock)
+    for wait_ms in (0, 600_000):
+        clock.advance(wait_ms)
+        notes.note_histograms(["h"])
+        notes.note_partial(["p"])
+        described.note("f", "gauge", "", "")
+        assert (notes.histogram_metrics(), notes.partial_metrics()) == ({"h"}, {"p"})
+        assert shards.first.ask("HLEN", "metadata") == 1
+        shards.first.ask("DEL", "histograms", "partial", "metadata")
+
+
 def test_a_metric_is_received_since_it_was_first_noted(shards: Shards) -> None:
-    notes = SharedNotes(shards.first)
+    notes = SharedNotes(shards.first, SystemClock())
     notes.note_received({"a": 5, "b": 7})
     notes.note_received({"a": 4, "c": 1})
     assert notes.received_since() == {"a": 5, "b": 7, "c": 1}
