@@ -32,6 +32,7 @@ from precompute.definitions import Kept, definition_of
 from precompute.errors import PrecomputeError
 from precompute.in_force import PlanInForce, in_service
 from precompute.labels import SeriesTable
+from precompute.lasting import attempt
 from precompute.numbers import Numbers
 from precompute.stores.base import StoreError
 from precompute.stores.cached import CachedStore
@@ -112,23 +113,25 @@ class Queries:
 
 
 class PlanKeeper:
-    """One thread: takes over the plan when another process has changed it, and publishes ours where none stands."""
+    """One thread: takes over the plan when another process has changed it, and publishes what is written down after our
+    own changes, and where Redis has lost it."""
 
     def __init__(self, shared: SharedPlan, read: Callable[[], Sequence[Kept]]) -> None:
         """read: what is kept, from the database. Raises StoreError."""
         self._shared, self._read = shared, read
         self.in_force: PlanInForce | None = None
-        self._revision = 0
+        self._revision = -1
+        """That was adopted; -1: we have changed the plan, and others may have too."""
+        self._trouble = ""
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="asap-plan")
 
     def publish(self) -> None:
-        """Tell the others what is kept. A server that is away is told a little later."""
-        assert self.in_force is not None
+        """Tell the others what is kept, as it is written down; what fails is told a little later."""
+        self._revision = -1
         try:
-            self._revision = self._shared.publish([definition_of(one) for one in self.in_force.kept])
+            self._tell(self._read())
         except PrecomputeError as error:
-            self._revision = -1
             logger.warning("the plan is published later: %s", error)
 
     def start(self) -> None:
@@ -142,23 +145,39 @@ class PlanKeeper:
     def _run(self) -> None:
         while not self._stopped.wait(_HOUSE_S):
             close_old_connections()
-            try:
-                self._look()
-            except PrecomputeError as error:
-                logger.warning("whether the plan was changed is not known: %s", error)
+            attempt(self._look, "looking for a changed plan")
         connection.close()
 
     def _look(self) -> None:
+        try:
+            while (revision := self._shared.revision()) != self._revision:
+                self._take_over(revision)
+            self._trouble = ""
+        except PrecomputeError as error:
+            if str(error) != self._trouble:
+                logger.warning("whether the plan was changed is not known: %s", error)
+            self._trouble = str(error)
+
+    def _take_over(self, revision: int) -> None:
+        """Keep what is written down, and tell the others where that is ours to do.
+
+        Whoever writes between our two looks at the database may have published before us, and then we do it again;
+        whoever writes after them publishes after us.
+        """
         assert self.in_force is not None
-        revision = self._shared.revision()
-        if self._revision < 0 or not revision:
-            self.publish()
-        elif revision < self._revision:  # its server has lost the newest: the others are told again
-            self.in_force.adopt(self._read())
-            self.publish()
-        elif revision != self._revision:
-            self.in_force.adopt(self._read())
-            self._revision = revision
+        try:
+            kept = self._read()
+        except StoreError:
+            if not revision:
+                self._tell(self.in_force.kept)
+            raise
+        self.in_force.adopt(kept)
+        if self._revision < 0 or revision < self._revision:  # the latter: its server has lost the newest
+            revision = self._tell(kept)
+        self._revision = revision if self._read() == kept else -1
+
+    def _tell(self, kept: Sequence[Kept]) -> int:
+        return self._shared.publish([definition_of(one) for one in kept])
 
 
 def start_http(config: Config, roles: frozenset[str]) -> RunningRoles:

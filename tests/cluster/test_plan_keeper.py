@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from asap_project.cluster_wiring import PlanKeeper
+from precompute.aggregations import Aggregation
 from precompute.cluster.plan import SharedPlan
 from precompute.cluster.server import Server
-from precompute.definitions import Kept, definition_of
+from precompute.definitions import Definition, Kept, MemoryDefinitions, definition_of
+from precompute.engines.base import Panes
 from precompute.in_force import PlanInForce
+from query.promql.parse import parse
 from tests.cluster.conftest import KEPT
+from tests.precompute.made_node import aggregation
 from tests.servers import RedisServer
 
 
@@ -21,6 +25,66 @@ class InForce:
 
     def adopt(self, kept: Sequence[Kept]) -> None:
         self.kept = kept
+
+
+class Engine:
+    """One that computes nothing."""
+
+    def replace(self, aggregations: Sequence[Aggregation]) -> None:
+        """As it is told."""
+
+
+class Process:
+    """A query engine's share in the plan."""
+
+    def __init__(self, server: Server, definitions: MemoryDefinitions) -> None:
+        self.keeper = PlanKeeper(SharedPlan(server), lambda: [one.kept(parse) for one in definitions.definitions()])
+        self.plan = PlanInForce(cast(Panes, Engine()), definitions, [], self.keeper.publish)
+        self.keeper.in_force = self.plan
+        self.keeper.publish()
+
+    @property
+    def kept(self) -> dict[str, bool]:
+        """Whether each that is kept is in service."""
+        return {one.aggregation.id: not one.suspended for one in self.plan.kept}
+
+
+def test_what_two_processes_change_at_the_same_time_is_kept_by_both_and_by_the_workers(redis: RedisServer) -> None:
+    server, definitions = Server(redis.url), MemoryDefinitions()
+    one, other = Process(server, definitions), Process(server, definitions)
+    x, y, z, wrong = (aggregation(name) for name in "xyzw")
+    for made in (z, wrong):
+        one.plan.create(made, pinned=True)
+    for process in (one, other):
+        process.keeper._look()
+    other.plan.create(y, pinned=True)
+    other.plan.delete(z.id)
+    other.plan.suspend(wrong.id)
+    one.plan.create(x, pinned=True)
+    for process in (one, other, one):
+        process.keeper._look()
+    after = {x.id: True, y.id: True, wrong.id: False}
+    assert one.kept == other.kept == after
+    assert published(SharedPlan(server)) == set(after)
+    assert {one.id: not one.suspended for one in SharedPlan(server).read()[1]} == after
+    server.close()
+
+
+def test_what_is_written_while_another_plan_is_taken_over_is_not_lost(redis: RedisServer) -> None:
+    server, definitions = Server(redis.url), MemoryDefinitions()
+    process, x = Process(server, definitions), aggregation("x")
+    reading = definitions.definitions
+
+    def create_meanwhile() -> tuple[Definition, ...]:
+        before, definitions.definitions = reading(), reading  # type: ignore[method-assign]
+        process.plan.create(x, pinned=True)
+        return before
+
+    definitions.definitions = create_meanwhile  # type: ignore[method-assign]
+    process.keeper._look()
+    assert list(process.kept) == [x.id]
+    assert published(SharedPlan(server)) == {x.id}
+    server.close()
 
 
 def published(shared: SharedPlan) -> set[str]:
