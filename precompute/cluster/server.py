@@ -22,6 +22,8 @@ from precompute.errors import PrecomputeError
 
 _CONNECT_S, _ANSWER_S = 2.0, 5.0
 _REPLICAS_MS = 2000
+_AWAY = "BUSY", "MISCONF", "NOREPLICAS"
+"""Beginnings of what a server says that takes no writes for now."""
 
 Argument = str | bytes | int | float
 
@@ -150,7 +152,7 @@ class Server:
     def _meant(self, error: Exception) -> PrecomputeError:
         if isinstance(error, OutOfMemoryError) or "OOM command not allowed" in str(error):
             return ServerFull(f"Redis at {self.name} has no memory left: raise its maxmemory or lower log.max_bytes")
-        away = isinstance(error, (ReadOnlyError, MasterDownError)) or str(error).startswith(("BUSY", "MISCONF"))
+        away = isinstance(error, (ReadOnlyError, MasterDownError)) or str(error).startswith(_AWAY)
         if isinstance(error, ResponseError) and not away:
             raise error  # of our own making
         return ServerDown(f"Redis at {self.name} cannot be asked: {error}")

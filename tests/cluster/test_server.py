@@ -20,3 +20,16 @@ def test_a_server_that_has_become_a_replica_is_down_for_writes() -> None:
         with pytest.raises(ServerDown, match="MASTER"):
             server.ask("GET", "x")
         server.close()
+
+
+def test_a_server_that_lacks_replicas_is_down_for_writes_and_takes_them_again_later() -> None:
+    with redis_server() as redis:
+        server, call = Server(redis.url), Call(PUBLISH, ("plan",), ("{}",))
+        redis.cli("config", "set", "min-replicas-to-write", "1")
+        with pytest.raises(ServerDown, match="Not enough good replicas"):
+            server.ask("SET", "x", "1")
+        with pytest.raises(ServerDown, match="Not enough good replicas"):
+            server.run(call)
+        redis.cli("config", "set", "min-replicas-to-write", "0")
+        assert server.run(call) > 0
+        server.close()
