@@ -2,12 +2,16 @@
 
 Requirements that one aggregation would serve alike are one: they may differ in φ and in the values of filters that a
 dashboard's variables fill in. One that was met for the first time is *new*; what comes again, a third time within a
-part of the half-life, is *repeated*, and planned for. Both are bounded, and a flood of the first kind pushes out none
-of the second. What an aggregation in force serves already counts as repeated at once, so that a restart, which forgets
-all counts, lets go of no aggregation whose queries go on.
+part of the half-life, is *repeated*, and planned for. What an aggregation in force covers is repeated at once, so that
+a restart, which forgets all counts, lets go of no aggregation whose queries go on. If that has a pane at each of its
+steps, the plan of all that comes next is soon enough.
 
 Requirements whose range follows the step, as `$__rate_interval` does, are one family if nothing else tells them apart.
 What joins a family that has a repeated one is repeated itself: the query comes again, at another zoom.
+
+Both kinds are bounded, and what comes once pushes out nothing that comes again: where there is no room among the
+repeated ones, what is covered or joins a family has to come a third time too. Then it takes the place of the one that
+weighs least.
 """
 
 import math
@@ -79,13 +83,14 @@ class Tracker:
     def __init__(self, options: TrackerOptions, clock: Clock) -> None:
         self._options, self._clock = options, clock
         self._new: OrderedDict[Kind, Tracked] = OrderedDict()
-        self._repeated: OrderedDict[Kind, Tracked] = OrderedDict()
+        self._repeated: dict[Kind, Tracked] = {}
         self._changes = 0
         self._lock = Lock()
 
     @property
     def changes(self) -> int:
-        """Grows whenever something became repeated, or is asked at steps that it was not asked at before."""
+        """Grows whenever something became repeated, or is asked at steps that it was not asked at before; not if an
+        aggregation in force has a pane at each of them."""
         return self._changes
 
     def counts(self) -> tuple[int, int]:
@@ -99,12 +104,13 @@ class Tracker:
 
     def count(self, text: str, plan: Plan, steps: Steps, asked: int = 1) -> None:
         """A query was asked so often, at last at these steps; those off the pane grid need no summaries."""
-        served = {kind_of(node.coverage.requirement) for node in plan.nodes if node.coverage is not None}
+        covered = [node.coverage for node in plan.nodes if node.coverage is not None]
+        widths_ms = {kind_of(one.requirement): one.aggregation.width_ms for one in covered}
         for need in plan.needs:
             times = times_read(need.normal, steps)
             on_grid = times[times % self._options.window_ms == 0]
             if len(on_grid):
-                self._count(need, text, on_grid, kind_of(need) in served, asked)
+                self._count(need, text, on_grid, widths_ms.get(kind_of(need)), asked)
 
     def demands(self) -> list[Demand]:
         """All that is repeated, for the planner; what has become rare is let go of."""
@@ -116,7 +122,8 @@ class Tracker:
             held = list(self._repeated.values())
         return joined((one.family, self._demand(one, now_ms)) for one in held)
 
-    def _count(self, need: Requirement, text: str, times: I64, served: bool, asked: int) -> None:
+    def _count(self, need: Requirement, text: str, times: I64, width_ms: int | None, asked: int) -> None:
+        """width_ms: of the panes of the aggregation that covers it; None without one."""
         kind, now_ms, options = kind_of(need), self._clock.now_ms(), self._options
         step_ms = options.window_ms if len(times) == 1 else math.gcd(int(np.gcd.reduce(times)), HOUR_MS)
         span_ms = max(0, now_ms - int(times[0]))
@@ -130,18 +137,27 @@ class Tracker:
                     step_ms=math.gcd(step_ms, known.step_ms), spans_ms=(*known.spans_ms, span_ms)[-_SPANS:],
                 )  # fmt: skip
             one = replace(one, family=family_of(need, one.step_ms, options.scrape_ms))
-            self._hold(kind, one, was, served)
+            self._hold(kind, one, was, covered=width_ms is not None, served=_on_panes(times, width_ms))
 
-    def _hold(self, kind: Kind, one: Tracked, was: Tracked | None, served: bool) -> None:
-        """was: how it stood among the repeated ones."""
-        if served or (was is None and any(one.family == other.family for other in self._repeated.values())):
-            one = replace(one, weight=max(one.weight, REPEATED))
-        held = self._repeated if one.weight >= REPEATED or was is not None else self._new
-        if held is self._repeated and (was is None or was.step_ms != one.step_ms):
+    def _hold(self, kind: Kind, one: Tracked, was: Tracked | None, covered: bool, served: bool) -> None:
+        """was: how it stood among the repeated ones. covered: by an aggregation; served: at each of its steps."""
+        if was is None and one.weight < REPEATED and not (self._has_room() and (covered or self._joins(one))):
+            self._new[kind] = one
+            if len(self._new) > self._options.capacity:
+                self._new.popitem(last=False)
+            return
+        if not served and (was is None or was.step_ms != one.step_ms):
             self._changes += 1
-        held[kind] = one
-        if len(held) > self._options.capacity:
-            held.popitem(last=False)
+        if not self._has_room():
+            del self._repeated[min(self._repeated, key=lambda k: self._decayed(self._repeated[k], one.last_ms))]
+        self._repeated[kind] = one
+
+    def _has_room(self) -> bool:
+        return len(self._repeated) < self._options.capacity
+
+    def _joins(self, one: Tracked) -> bool:
+        """Whether a repeated one is of its family."""
+        return any(one.family == other.family for other in self._repeated.values())
 
     def _decayed(self, one: Tracked, now_ms: int) -> float:
         return one.weight * float(0.5 ** (max(0, now_ms - one.last_ms) / self._options.half_life_ms))
@@ -150,6 +166,10 @@ class Tracker:
         age_ms = max(self._options.window_ms, min(now_ms - one.first_ms, self._options.half_life_ms / math.log(2)))
         asking = Asking(self._decayed(one, now_ms) * HOUR_MS / age_ms, min(one.spans_ms), origin="queries")
         return Demand((Member(one.step_ms, one.requirement),), asking)
+
+
+def _on_panes(times: I64, width_ms: int | None) -> bool:
+    return width_ms is not None and bool((times % width_ms == 0).all())
 
 
 def kind_of(need: Requirement) -> Kind:
