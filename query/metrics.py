@@ -123,7 +123,8 @@ class WatchMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.error = Histogram(
             "asap_watch_error",
-            "Largest error of an answer from summaries beside exact evaluation, in what its bound is measured in.",
+            "Largest error of an answer from summaries beside exact evaluation, in what its bound is measured in, "
+            "if it is finite.",
             buckets=(0, 1e-15, 1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 0.005, 0.01, 0.02, 0.05, 0.1, 1),
             registry=registry,
         )

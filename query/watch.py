@@ -7,6 +7,7 @@ probability, one group of one pane is judged, and only more outside than chance 
 """
 
 import logging
+import math
 import threading
 from collections import deque
 from dataclasses import dataclass, replace
@@ -102,7 +103,11 @@ class AccuracyWatch:
             self._some.acquire()
             if self._stopped.is_set():
                 return
-            self.look(self._waiting.popleft())
+            answered = self._waiting.popleft()
+            try:
+                self.look(answered)
+            except Exception:  # whatever it is, other answers are looked at
+                logger.exception("the accuracy watch failed at this, and goes on: %s", answered.text[:_SHOWN])
 
     def look_at_all(self) -> None:
         """Look at all that waits."""
@@ -121,7 +126,8 @@ class AccuracyWatch:
             found = self._compared(answered)
         if found is None:
             return
-        self._metrics.error.observe(found.error)
+        if math.isfinite(found.error):  # the metric's sum would never be finite again
+            self._metrics.error.observe(found.error)
         name = answered.coverage.aggregation.id
         if found.outside if found.confidence == 1 else self._margin.too_many(name, found):
             self._metrics.outside.inc()

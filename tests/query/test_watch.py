@@ -152,3 +152,48 @@ def test_what_the_head_answered_is_not_looked_at(tmp_path: Path) -> None:
     assert watched.ask("sum by (i) (g)") == ("head",)
     watched.watch.look_at_all()
     assert watched.value("asap_watch_error_count") == 0
+
+
+def test_what_fails_is_logged_and_the_next_answer_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched, asked = Watched(tmp_path), list[Coverage]()
+    for text in ("sum by (job) (g)", "max by (job) (g)"):
+        assert watched.ask(text) == ("summary",)
+    read = watched.core.summary_tier.read
+
+    def failing_once(coverage: Coverage, steps: Steps, budget: Budget) -> tuple[Vector, Bool]:
+        asked.append(coverage)
+        if len(asked) == 1:
+            raise OverflowError("Numerical result out of range")
+        watched.watch.stop()
+        return read(coverage, steps, budget)
+
+    monkeypatch.setattr(watched.core.summary_tier, "read", failing_once)
+    watched.watch.run()
+    assert [coverage.requirement.node.op for coverage in asked] == ["sum", "max"]
+    assert "sum by (job) (g)" in caplog.text and "Numerical result out of range" in caplog.text
+    assert watched.value("asap_watch_error_count") == 1
+
+
+@pytest.mark.parametrize("wrong", [np.inf, np.nan])
+def test_an_answer_that_is_not_finite_is_outside_and_leaves_the_metrics_sum_finite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: float
+) -> None:
+    watched = Watched(tmp_path)
+    read = watched.core.summary_tier.read
+
+    def wrongly(coverage: Coverage, steps: Steps, budget: Budget) -> tuple[Vector, Bool]:
+        got, right = read(coverage, steps, budget)
+        return got.with_values(np.full_like(got.values, wrong)), right
+
+    watched.ask("sum by (job) (g)")
+    with monkeypatch.context() as broken:
+        broken.setattr(watched.core.summary_tier, "read", wrongly)
+        watched.watch.look_at_all()
+    assert watched.value("asap_watch_outside_total") == 1
+    assert watched.node.in_force.find(G.id).suspended
+    watched.ask("sum(rate(c[1m]))")
+    watched.watch.look_at_all()
+    assert watched.value("asap_watch_error_count") == 1
+    assert np.isfinite(watched.value("asap_watch_error_sum"))
