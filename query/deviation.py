@@ -145,7 +145,7 @@ def _of_exact(op: str, got: float, exact: float, ordered: F64) -> tuple[float, f
         return math.inf, 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         size = np.abs(ordered)
-        scale = float(size.sum()) if op == "sum" else float(size.max()) ** (2 if op == "stdvar" else 1)
+        scale = float(size.sum()) if op == "sum" else float(size.max() ** (2 if op == "stdvar" else 1))
     if not math.isfinite(scale) or scale == 0:
         return None
     return abs(got - exact) / scale, _ROUNDING

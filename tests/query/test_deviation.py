@@ -66,6 +66,21 @@ def test_the_rank_of_an_answer_is_that_of_promql() -> None:
         assert found is not None and found[0] == pytest.approx(error, abs=1e-6)
 
 
+@pytest.mark.parametrize(("op", "largest", "judged"), [
+    ("stdvar", 1e153, True), ("stdvar", 1e155, False), ("stddev", 1e155, True), ("sum", 1e307, True),
+    ("sum", 1e308, False),
+])  # fmt: skip
+def test_where_the_magnitudes_that_are_added_overflow_rounding_has_no_bound(
+    op: str, largest: float, judged: bool
+) -> None:
+    (demand,) = demands(f"{op}(m)")
+    found = cover(demand.finest, [aggregation("m", accumulators=["sum", "stddev"])])
+    assert isinstance(found, Coverage)
+    deviation = _deviation(found, 1e306, 3e306, np.full(4, largest))
+    assert (deviation is not None) == judged
+    assert deviation is None or Deviation(*deviation).outside
+
+
 def judgement(outside: bool, end_ms: int) -> Deviation:
     return Deviation(2.0 if outside else 0.0, 1.0, confidence=0.99, end_ms=end_ms)
 
