@@ -173,6 +173,8 @@ def test_fewer_labels_after_a_restart_take_no_step_from_queries_that_were_answer
     node = with_older_panes(tmp_path)
     node.killed()
     ask(node, QUERY, 3)
+    for k in range(144, 184):
+        scrape(node.core, k)
     node.replanner.run()
     node.core.tick()
     assert [a.labels for a in node.planned] == [("job",), ("job", "zone")]
