@@ -49,14 +49,20 @@ class PlanInForce:
         return found
 
     def switch(self, new: Sequence[Aggregation], origin: Origin = "planner") -> None:
-        """Of all that is not pinned, keep exactly `new`; what of it was not kept before is of this origin.
+        """Of all that is not pinned, keep exactly `new`; what of it was not kept before is of this origin, what was is
+        kept for as long as either says.
 
         Raises StoreError and LimitExceeded, and then nothing has changed.
         """
         with self._lock:
             stay = {name: one for name, one in self._kept.items() if one.stays}
-            asked = {a.id: self._kept.get(a.id) or Kept(a, origin, pinned=False) for a in new}
+            asked = {a.id: self._longer(a) or Kept(a, origin, pinned=False) for a in new}
             self._change({**stay, **{name: one for name, one in asked.items() if name not in stay}})
+
+    def _longer(self, new: Aggregation) -> Kept | None:
+        """What is kept under its id, with the longer retention."""
+        was = self._kept.get(new.id)
+        return replace(was, aggregation=new) if was and new.retention_ms > was.aggregation.retention_ms else was
 
     def suspend(self, aggregation_id: str) -> None:
         """Serve nothing from it and compute it no longer, until it is deleted, pinned or created anew.

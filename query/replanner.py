@@ -89,7 +89,8 @@ class Replanner:
         staying = {name for name, one in kept.items() if one.stays}
         new = {a.id: a for a in (*wanted, *self._leaving(kept, now_ms))}
         chosen = [a for name, a in new.items() if name not in staying][: max(0, MOST - len(staying))]
-        if {a.id for a in chosen} == kept.keys() - staying:
+        same = {a.id for a in chosen} == kept.keys() - staying
+        if same and all(a.retention_ms <= kept[a.id].aggregation.retention_ms for a in chosen):
             return True
         return self._switch(chosen)
 

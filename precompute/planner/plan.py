@@ -99,8 +99,12 @@ class Plan:
 
     @property
     def aggregations(self) -> tuple[Aggregation, ...]:
-        """All that is to be kept, without what a finer one beside it answers as well."""
-        found = {a.id: a for kept in self.kept for a in kept.aggregations}
+        """All that is to be kept, without what a finer one beside it answers as well; of one that is wanted twice, the
+        longest."""
+        found = dict[str, Aggregation]()
+        for kept in self.kept:
+            for a in kept.aggregations:
+                found[a.id] = max(a, found.get(a.id, a), key=lambda one: one.retention_ms)
         alike = defaultdict[str, list[Aggregation]](list)
         for aggregation in found.values():
             alike[aggregation.normal.text].append(aggregation)
@@ -217,8 +221,9 @@ def _quantiles(name: str, accuracy_sla: float) -> str:
 
 
 def _retention_ms(alike: Sequence[tuple[Demand, Member]], settings: PlannerSettings) -> int:
+    """In whole hours where it follows from queries, of which each looks back a little more or less than the last."""
     back = [demand.asking.span_ms + max(0, member.requirement.normal.offset_ms) for demand, member in alike]
-    return max(settings.retention_ms, *back)
+    return max(settings.retention_ms, -(-max(back) // HOUR_MS) * HOUR_MS)
 
 
 def _bound(demands: Sequence[Demand], aggregation: Aggregation) -> str:

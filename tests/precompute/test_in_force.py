@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -169,6 +170,25 @@ def test_a_switch_keeps_what_is_pinned_and_replaces_the_rest(tmp_path: Path) -> 
     plan.switch([])
     assert plan.kept == (Kept(SUM, "config", True),)
     assert core.engine.aggregations == (SUM,)
+
+
+def test_a_switch_keeps_what_is_kept_for_longer_and_never_for_less(tmp_path: Path) -> None:
+    core, definitions, told = Core(tmp_path), MemoryDefinitions(), list[int]()
+    plan = PlanInForce(core.engine, definitions, (), lambda: told.append(1))
+    longer = replace(SUM, retention_ms=2 * SUM.retention_ms)
+    for wanted in (SUM, longer, SUM):
+        plan.switch([wanted])
+    assert plan.kept == (Kept(longer, "planner", False),) and core.engine.aggregations == (longer,)
+    assert [one.kept(parse) for one in definitions.definitions()] == list(plan.kept)
+    assert len(told) == 2
+
+
+def test_a_switch_leaves_the_retention_of_what_is_pinned_as_it_was_said(tmp_path: Path) -> None:
+    kept = Kept(SUM, "config", True), Kept(MAX, "api", True), Kept(RATE, "api", False)
+    plan = plan_of(Core(tmp_path, [SUM, MAX, RATE]), *kept)
+    longer = replace(RATE, retention_ms=2 * RATE.retention_ms)
+    plan.switch([longer, *(replace(a, retention_ms=2 * a.retention_ms) for a in (SUM, MAX))])
+    assert plan.kept == (*kept[:2], Kept(longer, "api", False))
 
 
 def test_what_the_config_keeps_is_changed_nowhere_else(tmp_path: Path) -> None:

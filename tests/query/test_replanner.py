@@ -181,6 +181,22 @@ def test_fewer_labels_after_a_restart_take_no_step_from_queries_that_were_answer
     assert_all_is_answered(node)
 
 
+def test_queries_that_come_to_look_further_back_are_given_a_longer_retention(tmp_path: Path) -> None:
+    node = filled(tmp_path)
+    ask(node, QUERY, 3)
+    node.replanner.run()
+    assert [a.retention_ms for a in node.planned] == [2 * HOUR_MS]
+    for _ in range(3):
+        for _ in range(3):
+            node.core.range(QUERY, node.sealed_ms() - 48 * HOUR_MS, node.sealed_ms())
+        scrape(node.core, 24)
+        node.core.clock.advance(10 * MINUTE_MS)
+        node.replanner.run()
+        assert [a.retention_ms for a in node.core.engine.aggregations] == [49 * HOUR_MS]
+    assert [one.retention_ms for one in node.definitions.definitions()] == [49 * HOUR_MS]
+    assert node.core.engine.switches == 2, "once to keep it, once to keep it for longer"
+
+
 NOTHING_SAVED = ("g", "rate(c[1m])", "sum by (i) (g)", "sum(nothing)", "sum(g offset -1m + g)", "1 + 1")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from precompute.planner.cardinality import OnHead
 from precompute.planner.merge import NOT_SMALLER
 from precompute.planner.plan import DEAR, FAILS, FAST_ENOUGH, NOT_BY_SHARD, OVER_BUDGET, TOO_ACCURATE, TOO_FAR
-from tests.precompute.made_node import START_MS, Core, series
+from tests.precompute.made_node import HOUR_MS, START_MS, Core, series
 from tests.precompute.planner.asking import demands, is_covered, kept, planned, whys, zoomed
 
 SERIES = 400
@@ -128,6 +128,20 @@ def test_panes_are_kept_as_long_as_queries_look_back() -> None:
     day_ms = 86_400_000
     (one,) = planned(demands("sum(m offset 1d)", span_ms=7 * day_ms)).aggregations
     assert one.retention_ms == 8 * day_ms
+
+
+@pytest.mark.parametrize(("back_ms", "hours"), [(47.9, 48), (48, 48), (48.004, 49), (23.99, 24), (3, 24)])
+def test_a_retention_that_follows_from_queries_is_of_whole_hours(back_ms: float, hours: int) -> None:
+    (one,) = planned(demands("sum(m)", span_ms=round(back_ms * HOUR_MS))).aggregations
+    assert one.retention_ms == hours * HOUR_MS
+
+
+@pytest.mark.parametrize("spans_ms", [(0, 48 * HOUR_MS), (48 * HOUR_MS, 0)])
+def test_what_is_wanted_twice_is_kept_for_the_longer_time(spans_ms: tuple[int, int]) -> None:
+    forms = (60_000, "sum(rate(c[75s]))"), (15_000, "sum(rate(c[1m]))")
+    wanted = zoomed(*forms[::-1], span_ms=spans_ms[0]) + zoomed(forms[0], span_ms=spans_ms[1])
+    made = planned(wanted).aggregations
+    assert [a.retention_ms for a in made if str(a.expr) == "rate(c[1m15s])"] == [48 * HOUR_MS]
 
 
 def test_the_same_demands_in_any_order_make_the_same_plan(measured: OnHead) -> None:
