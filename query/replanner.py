@@ -67,7 +67,8 @@ class Replanner:
         if whole:
             self._measured.forget()
             self._whole_ms = now_ms
-        made = plan(self._open_demands(), self._settings, self._measured)
+        going_on = {one.aggregation.id for one in self._in_force.kept if self._goes_on(one)}
+        made = plan(self._open_demands(), self._settings, self._measured, going_on)
         self._changes = changes if self._put_in_force(made.aggregations, now_ms) else -1
         self._tell(made)
         self.made, self.plans = made, self.plans + 1

@@ -7,7 +7,7 @@ What is not known is not weighed: without a measured cardinality everything that
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from precompute.aggregations import Aggregation
@@ -31,6 +31,9 @@ TOO_ACCURATE = "no sketch is as accurate as that"
 
 _NEGLIGIBLE_NS = 1e6
 """A query's time in summaries that is worth no thought."""
+_IN_FORCE = 1.5
+"""So many times as much must another save for its cost to take the place of what is in force: that has a history, which
+is lost, and figures that change a little with every plan are no reason for that."""
 
 
 @dataclass(frozen=True)
@@ -111,16 +114,26 @@ class Plan:
         return tuple(a for a in found.values() if not any(_finer(b, a) for b in alike[a.normal.text]))
 
 
-def plan(demands: Sequence[Demand], settings: PlannerSettings, cardinality: Cardinality) -> Plan:
-    """What to keep for these demands."""
+def plan(
+    demands: Sequence[Demand], settings: PlannerSettings, cardinality: Cardinality, in_force: Set[str] = frozenset()
+) -> Plan:
+    """What to keep for these demands. in_force: ids of what is kept by now, which goes first if benefits are close."""
     candidates, refused = list[Kept](), list[Refused]()
     makeable = _makeable(demands, settings, refused)
     for family in families(_within_reach(makeable, settings, refused)):
         for found in _candidates(family, settings, cardinality):
             (candidates if isinstance(found, Kept) else refused).append(found)  # type: ignore[arg-type]
-    candidates.sort(key=lambda one: (-one.weight.benefit if one.weight else 0.0, one.aggregations[0].id))
+    candidates.sort(key=lambda one: (-_standing(one, in_force), one.aggregations[0].id))
     kept = list(_affordable(candidates, settings, refused))
     return Plan(tuple(kept), tuple(refused))
+
+
+def _standing(one: Kept, in_force: Set[str]) -> float:
+    """Its benefit, and more if some of it is in force."""
+    benefit = one.weight.benefit if one.weight else 0.0
+    if any(a.id in in_force for a in one.aggregations):
+        return max(benefit * _IN_FORCE, benefit / _IN_FORCE)  # one that is negative, too, becomes larger
+    return benefit
 
 
 def _makeable(demands: Sequence[Demand], settings: PlannerSettings, refused: list[Refused]) -> Iterator[Demand]:

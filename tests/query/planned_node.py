@@ -27,10 +27,11 @@ class PlannedNode:
 
     def __init__(
         self, folder: Path, *pinned: Aggregation, capacity: int = 200, also: Sequence[Callable[[Told], None]] = (),
-        **of_core: Any,
+        max_bytes: float | None = None, retention_ms: int = 2 * HOUR_MS, **of_core: Any,
     ) -> None:  # fmt: skip
-        """also: who else hears of queries."""
+        """also: who else hears of queries. max_bytes, retention_ms: the planner's."""
         self.pinned, self.capacity = pinned, capacity
+        self.max_bytes, self.retention_ms = max_bytes, retention_ms
         self.definitions = MemoryDefinitions()
         clock = ManualClock(START_MS)
         self.tracker = self._tracker(clock)
@@ -46,7 +47,9 @@ class PlannedNode:
         )
         kept = [*(Kept(a, "config", True) for a in self.pinned), *planned]
         self.in_force = PlanInForce(self.core.engine, self.definitions, kept, lambda: None)
-        settings = PlannerSettings(WIDTH_MS, SCRAPE_MS, 2 * HOUR_MS, max_reach_ms=self.core.kept_ms)
+        settings = PlannerSettings(
+            WIDTH_MS, SCRAPE_MS, self.retention_ms, max_bytes=self.max_bytes, max_reach_ms=self.core.kept_ms
+        )
         self.replanner = Replanner(
             self.tracker, self.in_force, settings, self.measured, ReplanOptions(10 * MINUTE_MS, HOUR_MS),
             self.core.clock,

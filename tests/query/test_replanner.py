@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from precompute.planner.cost import keeping
 from precompute.planner.measured import Stopped
 from precompute.stores.base import StoreError
 from query.replanner import Replanner
 from tests.precompute.made_node import HOUR_MS, START_MS, WIDTH_MS, Core, aggregation, series
-from tests.query.planned_node import MINUTE_MS, PlannedNode
+from tests.query.planned_node import MINUTE_MS, SCRAPE_MS, PlannedNode
 
 QUERY = "sum by (job) (rate(c[1m]))"
 
@@ -181,6 +182,10 @@ def test_fewer_labels_after_a_restart_take_no_step_from_queries_that_were_answer
     assert_all_is_answered(node)
 
 
+def by_job(metric: str) -> str:
+    return f"sum by (job) (rate({metric}[1m]))"
+
+
 def test_queries_that_come_to_look_further_back_are_given_a_longer_retention(tmp_path: Path) -> None:
     node = filled(tmp_path)
     ask(node, QUERY, 3)
@@ -195,6 +200,19 @@ def test_queries_that_come_to_look_further_back_are_given_a_longer_retention(tmp
         assert [a.retention_ms for a in node.core.engine.aggregations] == [49 * HOUR_MS]
     assert [one.retention_ms for one in node.definitions.definitions()] == [49 * HOUR_MS]
     assert node.core.engine.switches == 2, "once to keep it, once to keep it for longer"
+
+
+def test_what_is_in_force_stays_beside_what_saves_about_as_much(tmp_path: Path) -> None:
+    one = aggregation("rate(c[1m])", ["job"], accumulators=["sum"], retention_ms=2 * HOUR_MS)
+    node = filled(tmp_path, max_bytes=1.5 * keeping(one, 24, 3, SCRAPE_MS).bytes)
+    for of_c, of_g, wanted in ((10, 3, "c"), (2, 12, "c"), (2, 5, "c"), (2, 7, "g"), (12, 2, "g"), (10, 2, "g")):
+        node.core.pass_time(9 * MINUTE_MS)
+        for k in range(4):
+            scrape(node.core, k)
+        ask(node, by_job("c"), of_c)
+        ask(node, by_job("g"), of_g)
+        node.replanner.run()
+        assert [str(a.expr) for a in node.replanner.made.aggregations] == [f"rate({wanted}[1m])"]
 
 
 NOTHING_SAVED = ("g", "rate(c[1m])", "sum by (i) (g)", "sum(nothing)", "sum(g offset -1m + g)", "1 + 1")

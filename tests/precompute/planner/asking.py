@@ -1,6 +1,6 @@
 """Demands of PromQL texts, and a plan for them."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from precompute.catalog import Coverage, cover
@@ -26,8 +26,11 @@ def zoomed(*forms: tuple[int, str], **asking: float) -> list[Demand]:
     return list(found.demands)
 
 
-def planned(wanted: Sequence[Demand], cardinality: Cardinality | None = None, **settings: object) -> Plan:
-    return plan(wanted, replace(SETTINGS, **settings), cardinality or Unknown())  # type: ignore[arg-type]
+def planned(
+    wanted: Sequence[Demand], cardinality: Cardinality | None = None, in_force: Set[str] = frozenset(),
+    **settings: object,
+) -> Plan:  # fmt: skip
+    return plan(wanted, replace(SETTINGS, **settings), cardinality or Unknown(), in_force)  # type: ignore[arg-type]
 
 
 def is_covered(demand: Demand, made: Plan) -> bool:

@@ -90,6 +90,25 @@ def test_the_budget_goes_to_what_saves_most_for_its_cost(measured: OnHead, limit
 
 
 @pytest.mark.parametrize(
+    ("span_ms", "in_force", "near", "far"), [(3_600_000, 100.0, 140.0, 160.0), (0, 140.0, 100.0, 90.0)]
+)
+def test_what_is_in_force_gives_way_only_to_what_saves_half_as_much_again(
+    measured: OnHead, span_ms: int, in_force: float, near: float, far: float
+) -> None:
+    """With a span of 0 the groups are dearer to read than the series, though neither takes long."""
+
+    def one_of(per_hour: float, ids: frozenset[str] = frozenset()) -> list[str]:
+        wanted = demands("sum by (y) (m)", per_hour=in_force, span_ms=span_ms)
+        wanted += demands("sum by (x) (m)", per_hour=per_hour, span_ms=span_ms)
+        return kept(planned(wanted, measured, ids, max_bytes=one.weight.cost.bytes * 1.001))  # type: ignore[union-attr]
+
+    (one,) = planned(demands("sum by (y) (m)", per_hour=in_force, span_ms=span_ms), measured).kept
+    ids = frozenset(a.id for a in one.aggregations)
+    assert (one_of(near), one_of(far)) == (["m by (x) sum"], ["m by (x) sum"])
+    assert (one_of(near, ids), one_of(far, ids)) == (["m by (y) sum"], ["m by (x) sum"])
+
+
+@pytest.mark.parametrize(
     ("asked", "expected"),
     [
         ({}, "quantile"),
