@@ -5,7 +5,8 @@
 
 What a pinned aggregation serves is not planned for; what finds no series here waits for the next interval. An
 aggregation that no plan has wanted for `retire_ms` is let go of, and before if another, which answers all that it does,
-has come to hold all of its panes.
+has come to hold all of its panes. If queries were given it in that time it stays for its older panes, as far as the
+budget goes beside all else.
 """
 
 import logging
@@ -19,9 +20,10 @@ from precompute.definitions import Kept
 from precompute.errors import LimitExceeded
 from precompute.in_force import MOST, PlanInForce
 from precompute.pane_book import NONE
+from precompute.planner.cost import FREE, Cost
 from precompute.planner.demand import Demand, Member
 from precompute.planner.measured import Measured
-from precompute.planner.plan import Plan, PlannerSettings, answers_all, plan
+from precompute.planner.plan import Plan, PlannerSettings, answers_all, over, plan
 from precompute.planner.report import lines
 from precompute.stores.base import StoreError
 from query.tracker import Tracker
@@ -52,6 +54,7 @@ class Replanner:
         self._options, self._clock = options, clock
         self._changes, self._whole_ms = 0, clock.now_ms()
         self._unwanted_ms: dict[str, int] = {}
+        self._costs: dict[str, Cost] = {}
 
     def stop(self) -> None:
         """Make a plan under way end soon, with Stopped, and change nothing."""
@@ -69,7 +72,7 @@ class Replanner:
             self._whole_ms = now_ms
         going_on = {one.aggregation.id for one in self._in_force.kept if self._goes_on(one)}
         made = plan(self._open_demands(), self._settings, self._measured, going_on)
-        self._changes = changes if self._put_in_force(made.aggregations, now_ms) else -1
+        self._changes = changes if self._put_in_force(made, now_ms) else -1
         self._tell(made)
         self.made, self.plans = made, self.plans + 1
 
@@ -82,13 +85,14 @@ class Replanner:
         self.waiting = len(demands) - len(found)
         return found
 
-    def _put_in_force(self, wanted: Sequence[Aggregation], now_ms: int) -> bool:
+    def _put_in_force(self, made: Plan, now_ms: int) -> bool:
         """Whether it is; if not, it is tried again at the next run."""
-        kept = {one.aggregation.id: one for one in self._in_force.kept}
+        kept, wanted = {one.aggregation.id: one for one in self._in_force.kept}, made.aggregations
         others = kept.keys() - {a.id for a in wanted}
         self._unwanted_ms = {name: self._unwanted_ms.get(name, now_ms) for name in others}
+        self._costs = {**{name: cost for name, cost in self._costs.items() if name in kept}, **made.costs}
         staying = {name for name, one in kept.items() if one.stays}
-        new = {a.id: a for a in (*wanted, *self._leaving(kept, now_ms))}
+        new = {a.id: a for a in (*wanted, *self._leaving(kept, made, now_ms))}
         chosen = [a for name, a in new.items() if name not in staying][: max(0, MOST - len(staying))]
         same = {a.id for a in chosen} == kept.keys() - staying
         if same and all(a.retention_ms <= kept[a.id].aggregation.retention_ms for a in chosen):
@@ -120,11 +124,22 @@ class Replanner:
         ends = engine.ends(old)
         return any(answers_all(heir, old) and bool((engine.seen(heir, ends) != NONE).all()) for heir in heirs)
 
-    def _leaving(self, kept: dict[str, Kept], now_ms: int) -> list[Aggregation]:
-        """What no plan has wanted any more, but not for long."""
+    def _leaving(self, kept: dict[str, Kept], made: Plan, now_ms: int) -> list[Aggregation]:
+        """What no plan wants any more, but not for long; and what is still read, the last first, within the budget."""
         since_ms = now_ms - self._options.retire_ms
-        late = [name for name, first_ms in self._unwanted_ms.items() if first_ms > since_ms]
-        return [kept[name].aggregation for name in late if not kept[name].stays]
+        going = [name for name in self._unwanted_ms if not kept[name].stays]
+        left = [name for name in going if self._unwanted_ms[name] > since_ms]
+        read = {name: self.tracker.used_ms(name) or 0 for name in going if name not in left}
+        used = sum(map(self._cost, left), made.cost)
+        for name in sorted(read, key=read.__getitem__, reverse=True):
+            after = used + self._cost(name)
+            if read[name] > since_ms and not over(after, self._settings):
+                left, used = [*left, name], after
+        return [kept[name].aggregation for name in left]
+
+    def _cost(self, name: str) -> Cost:
+        """As of the last plan that wanted it; nothing where none has since the start."""
+        return self._costs.get(name, FREE)
 
     def _tell(self, made: Plan) -> None:
         """What was decided, and was not decided so before."""

@@ -16,6 +16,7 @@ weighs least.
 
 import math
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 
@@ -39,6 +40,8 @@ FORGOTTEN = 0.5
 """The weight below which it is so no longer."""
 LONGEST_TEXT = 4096
 """Of a query; longer ones are not counted."""
+_MOST_USED = 4096
+"""Of so many aggregations it is known when they were used last; those used longest ago are forgotten first."""
 _SPANS = 3
 """What is kept for a long time is what was looked back at so often in a row."""
 
@@ -84,6 +87,7 @@ class Tracker:
         self._options, self._clock = options, clock
         self._new: OrderedDict[Kind, Tracked] = OrderedDict()
         self._repeated: dict[Kind, Tracked] = {}
+        self._used: OrderedDict[str, int] = OrderedDict()
         self._changes = 0
         self._lock = Lock()
 
@@ -105,12 +109,18 @@ class Tracker:
     def count(self, text: str, plan: Plan, steps: Steps, asked: int = 1) -> None:
         """A query was asked so often, at last at these steps; those off the pane grid need no summaries."""
         covered = [node.coverage for node in plan.nodes if node.coverage is not None]
+        self._use([one.aggregation.id for one in covered])
         widths_ms = {kind_of(one.requirement): one.aggregation.width_ms for one in covered}
         for need in plan.needs:
             times = times_read(need.normal, steps)
             on_grid = times[times % self._options.window_ms == 0]
             if len(on_grid):
                 self._count(need, text, on_grid, widths_ms.get(kind_of(need)), asked)
+
+    def used_ms(self, aggregation_id: str) -> int | None:
+        """When a query was last given this aggregation, here or elsewhere; None where that is not known."""
+        with self._lock:
+            return self._used.get(aggregation_id)
 
     def demands(self) -> list[Demand]:
         """All that is repeated, for the planner; what has become rare is let go of."""
@@ -121,6 +131,15 @@ class Tracker:
                     del self._repeated[kind]
             held = list(self._repeated.values())
         return joined((one.family, self._demand(one, now_ms)) for one in held)
+
+    def _use(self, names: Sequence[str]) -> None:
+        now_ms = self._clock.now_ms()
+        with self._lock:
+            for name in names:
+                self._used[name] = now_ms
+                self._used.move_to_end(name)
+            while len(self._used) > _MOST_USED:
+                self._used.popitem(last=False)
 
     def _count(self, need: Requirement, text: str, times: I64, width_ms: int | None, asked: int) -> None:
         """width_ms: of the panes of the aggregation that covers it; None without one."""

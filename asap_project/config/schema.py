@@ -201,7 +201,9 @@ class Planner(Section):
         duration_ms("6h"), ge=60_000, description="After this time without it, a query counts half in what is planned."
     )
     retire_after: DurationMs = Field(
-        duration_ms("1h"), ge=0, description="How long a planned aggregation that no plan wants any more is kept."
+        duration_ms("1h"),
+        ge=0,
+        description="How long a planned aggregation that no plan wants any more is kept, and longer while it is read.",
     )
     watch_share: float = Field(
         0.01,

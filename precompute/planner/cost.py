@@ -40,6 +40,9 @@ class Cost:
         return Cost(self.cpu_share + other.cpu_share, self.bytes + other.bytes)
 
 
+FREE = Cost(0.0, 0.0)
+
+
 def evaluation_ns(expr: Expr, series: int, scrape_ms: int) -> float:
     """One evaluation of an expression whose selectors find so many series, scraped every scrape_ms."""
     windows = list(_samples(expr, scrape_ms)) or [1.0]

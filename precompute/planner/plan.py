@@ -16,7 +16,7 @@ from precompute.evaluate.expr import duration_text
 from precompute.normal import metrics, of_one_series
 from precompute.partials import why_not_by_shard
 from precompute.planner.cardinality import Cardinality, Shape
-from precompute.planner.cost import HOUR_MS, Cost, evaluation_ns, keeping, reading_ns
+from precompute.planner.cost import FREE, HOUR_MS, Cost, evaluation_ns, keeping, reading_ns
 from precompute.planner.demand import Demand, Member
 from precompute.planner.merge import Cluster, Refused, Rows, clusters, families, fixed_matchers, width_ms
 from precompute.sketches.registry import STATISTICS, best, fitted
@@ -72,9 +72,14 @@ class Weight:
     series: int
     """That one evaluation reads."""
     groups: int
-    cost: Cost
+    costs: tuple[Cost, ...]
+    """Of each aggregation."""
     saved_share: float
     """Of a core that queries need no more; negative where the groups are dearer to read than the series."""
+
+    @property
+    def cost(self) -> Cost:
+        return sum(self.costs, FREE)
 
     @property
     def benefit(self) -> float:
@@ -112,6 +117,17 @@ class Plan:
         for aggregation in found.values():
             alike[aggregation.normal.text].append(aggregation)
         return tuple(a for a in found.values() if not any(_finer(b, a) for b in alike[a.normal.text]))
+
+    @property
+    def cost(self) -> Cost:
+        """Of all that is to be kept, as far as it is known."""
+        return sum((one.weight.cost for one in self.kept if one.weight), FREE)
+
+    @property
+    def costs(self) -> dict[str, Cost]:
+        """Of each aggregation, by its id, where it is known."""
+        known = [(one.aggregations, one.weight.costs) for one in self.kept if one.weight]
+        return {a.id: cost for several, costs in known for a, cost in zip(several, costs, strict=True)}
 
 
 def plan(
@@ -189,9 +205,9 @@ def _candidate(
     bound = _bound(demands, aggregations[0])
     if shape is None or cluster.groups is None:
         return Kept(aggregations, demands, None, bound)
-    costs = [keeping(a, shape.series, cluster.groups, settings.scrape_ms) for a in aggregations]
+    costs = tuple(keeping(a, shape.series, cluster.groups, settings.scrape_ms) for a in aggregations)
     saved_ns = sum(d.asking.per_hour * _saved_ns(d, cluster.groups, settings, cardinality) for d in demands)
-    weight = Weight(shape.series, cluster.groups, sum(costs, Cost(0.0, 0.0)), saved_ns / (HOUR_MS * 1e6))
+    weight = Weight(shape.series, cluster.groups, costs, saved_ns / (HOUR_MS * 1e6))
     if why := _why_not_worth(demands, weight, settings, cardinality):
         return Refused(demands, *why)
     return Kept(aggregations, demands, weight, bound)
@@ -293,17 +309,18 @@ def _why_not_worth(
 
 def _affordable(candidates: Sequence[Kept], settings: PlannerSettings, refused: list[Refused]) -> Iterator[Kept]:
     """Those that fit the budget, in order; what does not fit makes room for smaller ones after it."""
-    used = Cost(0.0, 0.0)
+    used = FREE
     for one in candidates:
-        after = used + (one.weight.cost if one.weight else Cost(0.0, 0.0))
-        if over := _over(after, settings):
-            refused.append(Refused(one.demands, OVER_BUDGET, over))
+        after = used + (one.weight.cost if one.weight else FREE)
+        if why := over(after, settings):
+            refused.append(Refused(one.demands, OVER_BUDGET, why))
         else:
             used = after
             yield one
 
 
-def _over(used: Cost, settings: PlannerSettings) -> str:
+def over(used: Cost, settings: PlannerSettings) -> str:
+    """What of the budget that is more than; empty if it is within."""
     if settings.max_bytes is not None and used.bytes > settings.max_bytes:
         return f"{used.bytes:.3g} bytes in all, planner.max_bytes is {settings.max_bytes:.3g}"
     if settings.max_cpu_share is not None and used.cpu_share > settings.max_cpu_share:

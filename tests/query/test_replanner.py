@@ -186,6 +186,68 @@ def by_job(metric: str) -> str:
     return f"sum by (job) (rate({metric}[1m]))"
 
 
+def outlived(folder: Path, max_bytes: float | None = None) -> PlannedNode:
+    """Half an hour of panes of two metrics by job, then for both a union, which has ten minutes of them."""
+    times = dict.fromkeys(("kept_ms", "acceptance_ms", "head_retention_ms"), 10 * MINUTE_MS)
+    node = PlannedNode(folder, max_bytes=max_bytes, retention_ms=6 * HOUR_MS, **times)
+    for k in range(144):
+        scrape(node.core, k)
+        for metric in "cg" if 16 <= k < 19 else "":
+            ask(node, by_job(metric))
+        if k >= 136:
+            ask_for_unions(node)
+        if k in (19, 139):
+            node.replanner.run()
+    return node
+
+
+def ask_for_unions(node: PlannedNode) -> None:
+    for metric in "cg":
+        ask(node, f"max by (job, zone) (rate({metric}[1m]))")
+
+
+def an_hour_goes_by(node: PlannedNode, *asked: str) -> None:
+    """And more; the unions are asked for, and what else."""
+    for _ in range(7):
+        node.core.pass_time(9 * MINUTE_MS)
+        for k in range(4):
+            scrape(node.core, k)
+        for text in asked:
+            node.core.clock.advance(1)
+            node.core.range(text, START_MS + 5 * MINUTE_MS, node.sealed_ms())
+        ask_for_unions(node)
+        node.replanner.run()
+
+
+def narrow(node: PlannedNode) -> list[str]:
+    """What is kept by job alone."""
+    return sorted(str(a.expr) for a in node.planned if a.labels == ("job",))
+
+
+def test_what_queries_read_for_its_older_panes_stays_until_they_do_so_no_longer(tmp_path: Path) -> None:
+    node = outlived(tmp_path)
+    first = node.core.range(by_job("c"), START_MS + 5 * MINUTE_MS, node.sealed_ms())
+    assert first.tiers == ("summary",) and first.value.present.all()  # type: ignore[union-attr]
+    an_hour_goes_by(node, by_job("c"))
+    assert narrow(node) == ["rate(c[1m])"]
+    again = node.core.range(by_job("c"), START_MS + 5 * MINUTE_MS, int(first.times[-1]))
+    assert (again.value.values == first.value.values).all()  # type: ignore[union-attr]
+    an_hour_goes_by(node)
+    assert narrow(node) == []
+
+
+def test_of_what_is_read_for_its_older_panes_that_stays_which_was_read_last_and_fits_the_budget(tmp_path: Path) -> None:
+    old = aggregation("rate(c[1m])", ["job"], accumulators=["sum"], retention_ms=6 * HOUR_MS)
+    union = aggregation("rate(c[1m])", ["job", "zone"], accumulators=["max", "sum"], retention_ms=6 * HOUR_MS)
+    unions_bytes = 2 * keeping(union, 24, 6, SCRAPE_MS).bytes
+    old_bytes = keeping(old, 24, 3, SCRAPE_MS).bytes
+    for room, stays in ((2.1, ["rate(c[1m])", "rate(g[1m])"]), (1.9, ["rate(g[1m])"]), (0.9, [])):
+        node = outlived(tmp_path / str(room), max_bytes=unions_bytes + room * old_bytes)
+        assert narrow(node) == ["rate(c[1m])", "rate(g[1m])"], "what goes is over the budget at first"
+        an_hour_goes_by(node, by_job("c"), by_job("g"))
+        assert narrow(node) == stays
+
+
 def test_queries_that_come_to_look_further_back_are_given_a_longer_retention(tmp_path: Path) -> None:
     node = filled(tmp_path)
     ask(node, QUERY, 3)
@@ -213,6 +275,17 @@ def test_what_is_in_force_stays_beside_what_saves_about_as_much(tmp_path: Path) 
         ask(node, by_job("g"), of_g)
         node.replanner.run()
         assert [str(a.expr) for a in node.replanner.made.aggregations] == [f"rate({wanted}[1m])"]
+
+
+def test_when_an_aggregation_was_given_to_a_query_last_is_known(tmp_path: Path) -> None:
+    node = filled(tmp_path, aggregation("rate(c[1m])", ["job"], accumulators=["sum"]))
+    (kept,) = node.core.engine.aggregations
+    assert node.tracker.used_ms(kept.id) is None
+    ask(node, QUERY)
+    asked_ms = node.core.clock.now_ms()
+    node.core.clock.advance(MINUTE_MS)
+    ask(node, by_job("g"))
+    assert node.tracker.used_ms(kept.id) == asked_ms
 
 
 NOTHING_SAVED = ("g", "rate(c[1m])", "sum by (i) (g)", "sum(nothing)", "sum(g offset -1m + g)", "1 + 1")
