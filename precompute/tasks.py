@@ -10,7 +10,7 @@ from kombu.entity import Exchange, Queue
 from precompute.apps import PrecomputeConfig
 from precompute.cluster.kicks import Kicks
 from precompute.cluster.placement import Kick
-from precompute.cluster.server import ServerDown
+from precompute.cluster.server import ServerDown, ServerFull
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ def place() -> None:
     """Kick every shard's worker; the scheduler sends this once a window, to whichever worker is free."""
     try:
         kicks, made_ms = _kicks().place()
-    except ServerDown as error:
+    except (ServerDown, ServerFull) as error:
         logger.warning("%s; no shards are placed, workers tick what they hold", error)
         return
     for kick in kicks:
@@ -45,7 +45,7 @@ def tick_shard(shard: int, made_ms: int, give_to: str = "") -> None:
         outcome = kicks.tick(shard, made_ms, bool(give_to))
         if give_to and outcome != "stale":
             _send(Kick(shard, give_to), kicks.crew.now_ms())
-    except ServerDown as error:
+    except (ServerDown, ServerFull) as error:
         logger.warning("%s; shard %d is not ticked", error, shard)
 
 
@@ -54,7 +54,7 @@ def store() -> None:
     """Bring final panes into the long-term store."""
     try:
         _kicks().store()
-    except ServerDown as error:
+    except (ServerDown, ServerFull) as error:
         logger.warning("%s; nothing is stored", error)
 
 

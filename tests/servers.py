@@ -135,6 +135,16 @@ def redis_server(appendfsync: Fsync = "everysec", *settings: str) -> Iterator[Re
             redis.kill()
 
 
+@contextmanager
+def without_memory(redis: RedisServer) -> Iterator[None]:
+    """It takes nothing that needs more memory."""
+    redis.cli("config", "set", "maxmemory", "1")
+    try:
+        yield
+    finally:
+        redis.cli("config", "set", "maxmemory", "0")
+
+
 @dataclass
 class PostgreSQLServer:
     """One PostgreSQL, without fsync: its processes may be killed, the machine may not."""

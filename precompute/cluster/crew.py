@@ -4,7 +4,7 @@
     {crew}said         hash: worker -> what it said, as JSON
     {crew}turn:<what>  somebody has just done this; expires
 
-Kept on the server of what belongs to no shard.
+Kept on the server of what belongs to no shard; without memory left it goes on (scripts.py).
 """
 
 import json
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from precompute.cluster.scripts import NOW
+from precompute.cluster.scripts import NOW, WHATEVER_MEMORY
 from precompute.cluster.server import Call, Script, Server, time_ms
 
 SILENT_MS = 5_000
@@ -21,7 +21,8 @@ SILENT_MS = 5_000
 _HEARD, _SAID = "{crew}heard", "{crew}said"
 
 _BEAT = Script(
-    NOW
+    WHATEVER_MEMORY
+    + NOW
     + """
 local now = now_ms()
 -- KEYS heard said   ARGV now name said
@@ -43,6 +44,14 @@ end
 local found = redis.call('HGETALL', KEYS[2])
 table.insert(found, 1, string.format('%.0f', now))
 return found
+"""
+)
+
+_TAKE_TURN = Script(
+    WHATEVER_MEMORY
+    + """
+-- KEYS turn   ARGV quiet -> 1 if it is the caller's
+return redis.call('SET', KEYS[1], '1', 'NX', 'PX', ARGV[1]) and 1 or 0
 """
 )
 
@@ -91,7 +100,7 @@ class Crew:
 
     def take_turn(self, what: str, quiet_ms: int) -> bool:
         """Whether it is ours to do this now; then it is nobody's for `quiet_ms`."""
-        return bool(self._server.ask("SET", f"{{crew}}turn:{what}", "1", "NX", "PX", max(1, quiet_ms)))
+        return bool(self._server.run(Call(_TAKE_TURN, (f"{{crew}}turn:{what}",), (max(1, quiet_ms),))))
 
     def now_ms(self) -> int:
         """The server's time, which is the same for all workers."""

@@ -17,7 +17,7 @@ from precompute.clock import Clock
 from precompute.cluster.crew import SILENT_MS, Crew, Live, Member
 from precompute.cluster.placement import Kick, placed
 from precompute.cluster.replies import ShardState, parse_state
-from precompute.cluster.server import ServerDown
+from precompute.cluster.server import ServerDown, ServerFull
 from precompute.cluster.shards import Shards
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Workers(Protocol):
 
 
 class Kicks:
-    """See the module's text. Any thread may call it; methods raise ServerDown unless they say otherwise."""
+    """See the module's text. Any thread may call it; methods raise ServerDown, ServerFull unless they say otherwise."""
 
     def __init__(self, workers: Workers, shards: Shards, crew: Crew, period_ms: int, clock: Clock) -> None:
         """period_ms: how often shards are placed."""
@@ -140,7 +140,7 @@ class Kicks:
         self.workers.shutdown()
         try:
             self.crew.leave(self.workers.name)
-        except ServerDown as error:
+        except (ServerDown, ServerFull) as error:
             logger.warning("%s; the others will see by the silence that %s has ended", error, self.workers.name)
 
     def _tick(self, shard: int, release: bool) -> str:

@@ -34,7 +34,7 @@ local function entry_id()
 end
 """
 
-_WHATEVER_MEMORY = "#!lua flags=allow-oom\n"
+WHATEVER_MEMORY = "#!lua flags=allow-oom\n"
 
 _HELD = """
 local function is_mine(m)  -- m: holder, until, rev
@@ -198,7 +198,7 @@ While an entry that was refused would still be refused, nobody counts as listeni
 """
 
 BEGIN = Script(
-    _WHATEVER_MEMORY
+    WHATEVER_MEMORY
     + NOW
     + _IN_LOG
     + """
@@ -222,7 +222,7 @@ return {'ok', rev}
 log has lost `applied`, the newest entry that was read."""
 
 COMMIT = Script(
-    _WHATEVER_MEMORY
+    WHATEVER_MEMORY
     + NOW
     + _IN_LOG
     + """
@@ -251,7 +251,7 @@ return 'ok'
 """Panes of one aggregation, each in place of what was there; none that have seen what the log has lost."""
 
 END = Script(
-    _WHATEVER_MEMORY
+    WHATEVER_MEMORY
     + NOW
     + _TRIMMED
     + """
@@ -284,7 +284,7 @@ too old. `lasting` is what no such loss of less than a minute goes behind: what 
 """
 
 TRIM = Script(
-    _WHATEVER_MEMORY
+    WHATEVER_MEMORY
     + NOW
     + _TRIMMED
     + """
@@ -298,7 +298,7 @@ redis.call('HSET', KEYS[1], 'base', whole(base), 'cut', whole(cut))
 """The log without the whole segments that hold nothing newer than a time."""
 
 FORGET = Script(
-    _WHATEVER_MEMORY
+    WHATEVER_MEMORY
     + """
 -- KEYS m told aggs i p   ARGV aggregation operation end…   operation: stored or dropped
 local freed = 0

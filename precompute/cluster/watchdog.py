@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 
 from precompute.cluster.kicks import Kicks
-from precompute.cluster.server import ServerDown
+from precompute.cluster.server import ServerDown, ServerFull
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Watchdog:
         try:
             self._kicks.beat()
             self._down = False
-        except ServerDown as error:
+        except (ServerDown, ServerFull) as error:
             if not self._down:
                 logger.warning("%s; this worker gets no shards until it can", error)
             self._down = True

@@ -6,7 +6,7 @@ from precompute.clock import ManualClock, SystemClock
 from precompute.cluster.crew import SILENT_MS, Crew, Member
 from precompute.cluster.server import Server, ServerDown
 from tests.running import poll_until
-from tests.servers import RedisServer, lasting_port
+from tests.servers import RedisServer, lasting_port, without_memory
 
 A, B = Member("a", (0, 3), 1_000, 20), Member("b", (), 2_000, 0)
 
@@ -47,6 +47,17 @@ def test_one_takes_a_turn_and_then_nobody_for_a_while(redis: RedisServer) -> Non
     assert not other.take_turn("place", 200)
     assert other.take_turn("store", 200)
     poll_until(lambda: other.take_turn("place", 200), 5, "the turn comes round again")
+
+
+def test_without_memory_workers_are_heard_and_take_turns(redis: RedisServer) -> None:
+    crew = Crew(Server(redis.url))
+    with without_memory(redis):
+        for member in (A, B):
+            crew.beat(member)
+        assert crew.live().members == (A, B)
+        assert [crew.take_turn("place", 60_000), crew.take_turn("place", 60_000)] == [True, False]
+        crew.leave("a")
+        assert crew.live().members == (B,)
 
 
 def test_a_server_that_is_away_is_told() -> None:

@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from precompute import tasks
 from precompute.clock import Clock, ManualClock, SystemClock
 from precompute.cluster.crew import Crew
 from precompute.cluster.kicks import STALE_PERIODS, Kicks
+from precompute.cluster.server import ServerDown, ServerFull
 from precompute.cluster.shards import Shards
 from tests.cluster.standin_worker import LIMITS, StandinWorkers
 from tests.running import poll_until
@@ -121,6 +123,24 @@ def test_storing_is_asked_of_one_worker_at_a_time(worker: Callable[..., Kicks], 
     a.store()
     b.store()
     assert redis.cli("lrange", "stores", "0", "-1") == "a"
+
+
+@pytest.mark.parametrize("error", [ServerDown("away"), ServerFull("full")])
+def test_a_task_that_redis_does_not_serve_is_left_out(
+    worker: Callable[..., Kicks], error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    kicks = worker("a")
+    monkeypatch.setattr(tasks, "_kicks", lambda: kicks)
+    for method in ("take_turn", "now_ms", "leave"):
+        monkeypatch.setattr(kicks.crew, method, refuse)
+    tasks.place()
+    tasks.tick_shard(0, 0)
+    tasks.store()
+    kicks.shutdown()
+    assert [message.partition(";")[0] for message in caplog.messages] == [str(error)] * 4
 
 
 def test_a_worker_is_ready_while_the_others_hear_of_it(redis: RedisServer) -> None:

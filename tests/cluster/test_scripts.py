@@ -17,7 +17,7 @@ from precompute.log.base import Hole
 from precompute.progress import MAX_HOLES, Progress, add_hole
 from precompute.samples import Block
 from tests.cluster.made_shards import LIMITS, NOW_MS, Sender, made_shards
-from tests.servers import RedisServer
+from tests.servers import RedisServer, without_memory
 
 FLOOR_MS = NOW_MS - LIMITS.acceptance_ms
 
@@ -335,8 +335,7 @@ def test_without_memory_samples_are_refused_and_workers_go_on(
         clock.advance(LIMITS.segment_ms)
         sender.send(block(sender, clock.now_ms()))
     before = len(shard.read(0, 100))
-    redis.cli("config", "set", "maxmemory", "1")
-    try:
+    with without_memory(redis):
         with pytest.raises(ServerFull, match="maxmemory"):
             sender.send(block(sender, clock.now_ms()))
         assert begun(shard, clock) == "r1"
@@ -344,8 +343,6 @@ def test_without_memory_samples_are_refused_and_workers_go_on(
         assert ended(shard, "r2", floor_ms(shard)) is not None
         shard.forget("a", "stored", np.array([NOW_MS]))
         assert len(shard.read(0, 100)) < before
-    finally:
-        redis.cli("config", "set", "maxmemory", "0")
 
 
 # -- damage

@@ -8,6 +8,8 @@ import pytest
 
 from precompute.aggregations import Aggregation
 from precompute.clock import ManualClock
+from precompute.cluster.crew import Crew
+from precompute.cluster.kicks import Kicks
 from precompute.cluster.storing import PANES, Storing
 from precompute.models import SummaryPack
 from precompute.samples import I64
@@ -18,6 +20,7 @@ from tests.cluster.test_worker import KEPT, World
 from tests.cluster.test_worker import world as world
 from tests.precompute.made_node import HOUR_MS, WIDTH_MS
 from tests.precompute.made_summaries import same
+from tests.servers import RedisServer, without_memory
 
 PACK_MS = PANES * WIDTH_MS
 
@@ -118,6 +121,25 @@ def test_one_whose_clock_is_ahead_forgets_nothing_that_is_to_be_kept(world: Worl
     world.pass_time(60_000)
     assert ahead.worker("c", stored=long_term).tick(0) == "done"
     assert same(_of(world.partials(KEPT[0]), partials), partials)
+
+
+def test_without_memory_in_redis_workers_are_placed_and_store(
+    world: World, long_term: DatabaseStore, redis: RedisServer
+) -> None:
+    with_final_panes(world)
+    a_minute_later(world)
+    world.pass_time(60_000)
+    workers = world.worker("c", storing=storing(world, long_term))
+    crew = Crew(world.shards.first, world.clock.now_ms)
+    kicks = Kicks(workers, world.shards, crew, WIDTH_MS, world.clock)
+    with without_memory(redis):
+        kicks.beat()
+        placed, made_ms = kicks.place()
+        assert [(kick.shard, kick.worker) for kick in placed] == [(0, "c")]
+        assert kicks.tick(0, made_ms, False) == "done"
+        kicks.store()
+    assert packs(long_term).panes >= 2 * PANES
+    assert not _of(world.partials(KEPT[0]), packs(long_term)).panes
 
 
 def _rows(using: str) -> list[int]:

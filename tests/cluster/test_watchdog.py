@@ -7,6 +7,7 @@ import pytest
 from precompute.clock import ManualClock
 from precompute.cluster.crew import Crew
 from precompute.cluster.kicks import Kicks
+from precompute.cluster.server import ServerDown, ServerFull
 from precompute.cluster.shards import Shards
 from precompute.cluster.watchdog import STUCK_PERIODS, UNANSWERED, UNKICKED_PERIODS, Watchdog
 from tests.cluster.standin_worker import LIMITS, StandinWorkers
@@ -121,3 +122,16 @@ def test_a_worker_says_that_it_lives_whatever_else_it_does(watched: Watched) -> 
     watched.dog.beat()
     (member,) = watched.kicks.crew.live().members
     assert (member.name, member.held) == ("a", (1,))
+
+
+@pytest.mark.parametrize("error", [ServerDown("away"), ServerFull("full")])
+def test_one_that_cannot_say_so_says_that_once(
+    watched: Watched, error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(watched.kicks.crew, "beat", refuse)
+    for _ in range(3):
+        watched.dog.beat()
+    assert caplog.messages == [f"{error}; this worker gets no shards until it can"]

@@ -15,6 +15,7 @@ from precompute.cluster.partial_store import Stored
 from precompute.cluster.replies import ShardLimits, appended, stream_id
 from precompute.cluster.shard import Shard
 from precompute.cluster.shards import Shards
+from precompute.cluster.storing import Storing
 from precompute.cluster.worker import ShardWorkers, WorkerSettings
 from precompute.engines.minibatch import EngineLimits, MiniBatchEngine
 from precompute.labels import Labels, SeriesTable
@@ -42,11 +43,12 @@ class World:
     table: SeriesTable
 
     def worker(
-        self, name: str, kept: Sequence[Aggregation] = KEPT, stored: Stored | None = None
+        self, name: str, kept: Sequence[Aggregation] = KEPT, stored: Stored | None = None,
+        storing: Storing | None = None,
     ) -> ShardWorkers:  # fmt: skip
         limits = EngineLimits(HOUR_MS, LATENESS_MS, HOUR_MS, HOUR_MS, tick_ms=WIDTH_MS)
         settings = WorkerSettings(name, WIDTH_MS, 0, 1 << 26, 100, limits)
-        return ShardWorkers(self.shards, settings, lambda: kept, stored or MemoryStore(), self.clock)
+        return ShardWorkers(self.shards, settings, lambda: kept, stored or MemoryStore(), self.clock, storing)
 
     @property
     def shard(self) -> Shard:
