@@ -29,12 +29,12 @@ def streaming_worker(config: Config, name: str) -> Kicks:
     look_at_logs(config, shards)
     agree_on(config, shards)
     plan = plan_follower(config, SharedPlan(shards.first))
-    storing = Storing(shards, database, config.redis.max_summary_bytes, clock)
+    window_ms = config.engine.minibatch.window_size
+    storing = Storing(shards, database, config.redis.max_summary_bytes, window_ms, clock)
 
     def aggregations() -> tuple[Aggregation, ...]:
         return in_service(plan.kept())
 
-    window_ms = config.engine.minibatch.window_size
     workers = ShardWorkers(shards, _settings(config, name), aggregations, database, clock, storing)
     kicks = Kicks(workers, shards, Crew(shards.first), window_ms, clock)
     registry = CollectorRegistry()

@@ -4,7 +4,7 @@ A kick is a hint that carries when it was made, by the one clock that all worker
 expiry would compare the sender's clock with the receiver's. A kick is left out when it is older than four periods, or
 than the last tick of its shard here, which has done what it asks for.
 
-Nothing ends a tick from outside: its shard's worker ends it at a deadline of its own.
+Nothing ends a tick or storing from outside: each ends at a deadline of its own.
 """
 
 import logging
@@ -95,7 +95,8 @@ class Kicks:
         """Store what is final, unless another worker has just done so."""
         self.heard()
         if self.crew.take_turn("store", self.period_ms):
-            self.workers.store()
+            with self._noted():
+                self.workers.store()
 
     def heard(self) -> None:
         """A message came: the broker's connection works."""
@@ -130,8 +131,8 @@ class Kicks:
         """How long no kick of a shard has come, and what is held was not ticked for the want of one."""
         return self.clock.monotonic_s() - self._ticked_s
 
-    def longest_tick_s(self) -> float:
-        """How long the longest of the running ticks has been running; 0 while none does."""
+    def longest_s(self) -> float:
+        """For how long a tick or storing has been running, the longest of them; 0 while none does."""
         with self._lock:
             return self.clock.monotonic_s() - min(self._running.values()) if self._running else 0.0
 
@@ -144,20 +145,24 @@ class Kicks:
             logger.warning("%s; the others will see by the silence that %s has ended", error, self.workers.name)
 
     def _tick(self, shard: int, release: bool) -> str:
-        with self._noted():
-            return self.workers.tick(shard, release)
+        began_s = self.clock.monotonic_s()
+        try:
+            with self._noted():
+                return self.workers.tick(shard, release)
+        finally:
+            self._tick_ms = round(1000 * (self.clock.monotonic_s() - began_s))
 
     @contextmanager
     def _noted(self) -> Iterator[None]:
-        began_s, thread = self.clock.monotonic_s(), threading.get_ident()
+        """The watchdog sees that this thread is at work."""
+        thread = threading.get_ident()
         with self._lock:
-            self._running[thread] = began_s
+            self._running[thread] = self.clock.monotonic_s()
         try:
             yield
         finally:
             with self._lock:
                 del self._running[thread]
-                self._tick_ms = round(1000 * (self.clock.monotonic_s() - began_s))
 
     def _states(self) -> dict[int, ShardState]:
         """Of the shards that can be asked: one server that is down does not stop the others' shards."""

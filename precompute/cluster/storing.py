@@ -68,24 +68,28 @@ class Stored:
 class Storing:
     """See the module's text. One thread at a time."""
 
-    def __init__(self, shards: Shards, long_term: LongTerm, max_summary_bytes: int, clock: Clock) -> None:
-        """max_summary_bytes: of partials in Redis; above it the oldest final panes are dropped."""
+    def __init__(
+        self, shards: Shards, long_term: LongTerm, max_summary_bytes: int, most_ms: int, clock: Clock
+    ) -> None:  # fmt: skip
+        """max_summary_bytes: of partials in Redis; above it the oldest final panes are dropped. most_ms: no pack is
+        begun later in a run than this."""
         self._shards, self._long_term, self._clock = shards, long_term, clock
-        self._most_bytes = max_summary_bytes // len(shards)
+        self._most_bytes, self._most_s = max_summary_bytes // len(shards), most_ms / 1000
+        self._next = ""
         self._gone: dict[str, int] = {}
         self.counts = Stored()
 
     def run(self, aggregations: Sequence[Aggregation]) -> None:
-        """Store what can be stored, let go of what is past its retention. Raises ServerDown; the same later goes on."""
-        states = self._states()
+        """Store what can be stored in time, let go of what is past its retention. Raises ServerDown; the same later
+        goes on."""
+        states, in_time = self._states(), True
         try:
-            for aggregation in aggregations:
-                self._store(aggregation, states)
+            in_time = self._store_all(aggregations, states)
             self._retire(aggregations, self._time_ms(states))
         except StoreError as error:
             self.counts.failed += 1
             logger.warning("final panes wait in Redis: %s", error)
-        self._make_room(states)
+        self._make_room(states, self._states(), in_time)
 
     def _time_ms(self, states: Sequence[ShardState]) -> int:
         """Now; never later than samples were listened for: a clock that runs ahead drops nothing too early."""
@@ -98,7 +102,18 @@ class Storing:
             raise LogDamaged(f"shard {missing[0]} has no metadata")
         return [state for state in states if state is not None]
 
-    def _store(self, aggregation: Aggregation, states: Sequence[ShardState]) -> None:
+    def _store_all(self, aggregations: Sequence[Aggregation], states: Sequence[ShardState]) -> bool:
+        """Whether there was time for all; if not, the next run begins behind the aggregation that took it."""
+        until_s, names = self._clock.monotonic_s() + self._most_s, [a.id for a in aggregations]
+        first = names.index(self._next) if self._next in names else 0
+        for place in range(first, first + len(names)):
+            if not self._store(aggregations[place % len(names)], states, until_s):
+                self._next = names[(place + 1) % len(names)]
+                return False
+        return True
+
+    def _store(self, aggregation: Aggregation, states: Sequence[ShardState], until_s: float) -> bool:
+        """Whether there was time for all its packs."""
         width_ms = aggregation.width_ms
         lasting_ms, span_ms = min(state.lasting_ms for state in states), PANES * width_ms
         indexes = self._shards.ask_all([(s, s.ask_ends(aggregation.id)) for s in self._shards.all])
@@ -108,6 +123,9 @@ class Storing:
             if first_ms + span_ms <= lasting_ms:
                 grid = np.arange(first_ms + width_ms, first_ms + span_ms + 1, width_ms, dtype=np.int64)
                 self._store_pack(aggregation, grid, ends, states)
+                if self._clock.monotonic_s() >= until_s:
+                    return False
+        return True
 
     def _store_pack(
         self, aggregation: Aggregation, grid: I64, ends: Sequence[I64], states: Sequence[ShardState]
@@ -165,11 +183,11 @@ class Storing:
         for name in [name for name, since_ms in self._gone.items() if now_ms - since_ms >= _REMAINS_MS]:
             self._long_term.drop(name, _EVER_MS)
 
-    def _make_room(self, states: Sequence[ShardState]) -> None:
-        """Drop the oldest final panes of shards whose partials take too much."""
-        for shard, state in zip(self._shards.all, states, strict=True):
+    def _make_room(self, before: Sequence[ShardState], now: Sequence[ShardState], in_time: bool) -> None:
+        """Drop the oldest final panes of shards whose partials take too much, unless more time for storing will do."""
+        for shard, was, state in zip(self._shards.all, before, now, strict=True):
             over = state.summary_bytes - self._most_bytes
-            if over > 0:
+            if over > 0 and (in_time or state.summary_bytes >= was.summary_bytes):
                 self._drop_oldest(shard.number, state, over)
 
     def _drop_oldest(self, number: int, state: ShardState, over_bytes: int) -> None:

@@ -4,7 +4,7 @@
     no message for 2 periods  it sends itself one each period. Four that the broker took and that did not come back,
                               while nothing runs: the consumer is connected and consumes nothing, and the process ends;
                               its supervisor starts it anew. While the broker takes none, all is well here
-    a tick of 40 periods      is stuck, if they are ten minutes: the process ends
+    a task of 40 periods      a tick or storing is stuck, if they are ten minutes: the process ends
 
 Messages are counted, not timed: a process that was stopped for an hour is not deaf.
 """
@@ -62,15 +62,15 @@ class Watchdog:
 
     def look(self) -> None:
         """Act on what is the matter, if anything is."""
-        if self._kicks.longest_tick_s() > max(_STUCK_S, STUCK_PERIODS * self._period_s):
-            self._end(f"a tick has been running for {self._kicks.longest_tick_s():.0f} s")
+        if self._kicks.longest_s() > max(_STUCK_S, STUCK_PERIODS * self._period_s):
+            self._end(f"a task has been running for {self._kicks.longest_s():.0f} s")
         elif self._kicks.unkicked_s() > UNKICKED_PERIODS * self._period_s:
             self._kicks.tick_held()
         self._listen()
 
     def _listen(self) -> None:
         now_s = self._kicks.clock.monotonic_s()
-        if self._kicks.longest_tick_s() or self._kicks.silent_s() <= UNKICKED_PERIODS * self._period_s:
+        if self._kicks.longest_s() or self._kicks.silent_s() <= UNKICKED_PERIODS * self._period_s:
             self._unanswered, self._knocked_s = 0, None
         elif self._knocked_s is None or now_s - self._knocked_s >= max(_KNOCK_S, self._period_s):
             if self._unanswered >= UNANSWERED:

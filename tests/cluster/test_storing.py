@@ -32,7 +32,7 @@ def long_term(using: str) -> DatabaseStore:
 
 
 def storing(world: World, long_term: Any, max_bytes: int = 1 << 26) -> Storing:
-    return Storing(world.shards, long_term, max_bytes, world.clock)
+    return Storing(world.shards, long_term, max_bytes, WIDTH_MS, world.clock)
 
 
 def with_final_panes(world: World) -> None:
@@ -121,6 +121,56 @@ def test_one_whose_clock_is_ahead_forgets_nothing_that_is_to_be_kept(world: Worl
     world.pass_time(60_000)
     assert ahead.worker("c", stored=long_term).tick(0) == "done"
     assert same(_of(world.partials(KEPT[0]), partials), partials)
+
+
+class Slow(DatabaseStore):
+    """Each pack takes all the time that a run of storing has."""
+
+    def __init__(self, using: str, clock: ManualClock) -> None:
+        super().__init__(using)
+        self.clock, self.inserted = clock, list[str]()
+
+    def insert(self, aggregation_id: str, pack: Summary) -> None:
+        super().insert(aggregation_id, pack)
+        self.inserted.append(aggregation_id)
+        self.clock.advance(WIDTH_MS)
+
+
+def test_storing_ends_in_time_and_goes_on_with_the_next_aggregation(world: World, using: str) -> None:
+    SummaryPack.objects.using(using).all().delete()
+    with_final_panes(world)
+    a_minute_later(world)
+    slow, first, other = Slow(using, world.clock), KEPT[0].id, KEPT[1].id
+    store = storing(world, slow)
+    for runs in range(1, 5):
+        store.run(KEPT)
+        assert store.counts.packs == runs
+    assert slow.inserted == [first, other, first, other]
+
+
+def test_nothing_is_dropped_while_storing_makes_room_or_goes_on(world: World, using: str) -> None:
+    SummaryPack.objects.using(using).all().delete()
+    with_final_panes(world)
+    a_minute_later(world)
+    store, stored = storing(world, Slow(using, world.clock), max_bytes=1), -1
+    while store.counts.packs > stored:
+        assert not store.counts.dropped
+        stored = store.counts.packs
+        store.run(KEPT)
+    state = world.shard.state()
+    assert state is not None and stored >= 4
+    assert store.counts.dropped, "once nothing is left that can be stored"
+    assert world.partials(KEPT[0]).ends_ms[0] > state.final_ms
+
+
+def test_room_is_judged_by_what_is_left_after_storing(world: World, long_term: DatabaseStore) -> None:
+    with_final_panes(world)
+    a_minute_later(world)
+    state = world.shard.state()
+    assert state is not None
+    store = storing(world, long_term, max_bytes=state.summary_bytes - 1)
+    store.run(KEPT)
+    assert store.counts.packs and not store.counts.dropped
 
 
 def test_without_memory_in_redis_workers_are_placed_and_store(

@@ -103,16 +103,19 @@ def test_a_message_that_a_broker_lost_in_a_crash_ends_nobody(watched: Watched) -
     assert watched.ended == []
 
 
-def test_a_tick_that_never_ends_ends_the_process(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("what", ["tick", "store"])
+def test_what_runs_for_long_is_waited_for_and_what_never_ends_ends_the_process(
+    watched: Watched, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ended = threading.Event()
-    monkeypatch.setattr(watched.workers, "tick", lambda number, release: ended.wait(30) and "done")
-    stuck = threading.Thread(target=watched.kick, args=(0,))
+    monkeypatch.setattr(watched.workers, what, lambda *_: ended.wait(30) and "done")
+    stuck = threading.Thread(target=watched.kicks.store if what == "store" else lambda: watched.kick(0))
     stuck.start()
-    poll_until(lambda: watched.kicks._running, 10, "the tick runs")
+    poll_until(lambda: watched.kicks._running, 10, f"the {what} runs")
     watched.pass_periods(STUCK_PERIODS)
     assert watched.ended == []
     watched.pass_periods(0.5)
-    assert "a tick has been running for 601 s" in watched.ended[0]
+    assert "a task has been running for 601 s" in watched.ended[0]
     ended.set()
     stuck.join()
 
