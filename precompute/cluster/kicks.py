@@ -22,7 +22,7 @@ from precompute.cluster.shards import Shards
 
 logger = logging.getLogger(__name__)
 
-STALE_PERIODS, _LAPSED_PERIODS = 4, 2
+STALE_PERIODS, _LAPSED_PERIODS, _STORED_PERIODS = 4, 2, 2
 _MOVED_SHARE = 8
 """One in so many shards changes its worker in a round: moved heads are rebuilt."""
 
@@ -57,7 +57,9 @@ class Kicks:
         self._lock = threading.Lock()
         self._began_ms: dict[int, int] = {}
         self._running: dict[int, float] = {}
-        self._heard_s = self._ticked_s = clock.monotonic_s()
+        self._unasked: dict[int, float] = {}
+        """By thread since when it follows a kick, or stores for the want of one."""
+        self._heard_s = self._kicked_s = self._ticked_s = self._stored_s = clock.monotonic_s()
         self._tick_ms = 0
         self._beaten_s: float | None = None
 
@@ -68,7 +70,7 @@ class Kicks:
 
         None where another worker has just placed: two schedulers do no more than one.
         """
-        self.heard()
+        self._kicked()
         if not self.crew.take_turn("place", self.period_ms // 2):
             return [], 0
         live, states = self.crew.live(), self._states()
@@ -81,7 +83,7 @@ class Kicks:
 
     def tick(self, shard: int, made_ms: int, release: bool) -> str:
         """Follow a kick: what became of it in a word, `stale` where it was left out."""
-        self.heard()
+        self._kicked()
         now_ms = self.crew.now_ms()
         with self._lock:
             self._ticked_s = self.clock.monotonic_s()
@@ -93,9 +95,9 @@ class Kicks:
 
     def store(self) -> None:
         """Store what is final, unless another worker has just done so."""
-        self.heard()
+        self._kicked()
         if self.crew.take_turn("store", self.period_ms):
-            with self._noted():
+            with self._noted(self._running):
                 self.workers.store()
 
     def heard(self) -> None:
@@ -123,6 +125,13 @@ class Kicks:
             self._tick(shard, False)
         self._ticked_s = self.clock.monotonic_s()
 
+    def store_unasked(self) -> None:
+        """Nobody kicks: store, unless another worker has just done so."""
+        self._stored_s = self.clock.monotonic_s()
+        if self.crew.take_turn("store", _STORED_PERIODS * self.period_ms):
+            with self._noted(self._unasked):
+                self.workers.store()
+
     def silent_s(self) -> float:
         """How long no message has come."""
         return self.clock.monotonic_s() - self._heard_s
@@ -131,10 +140,20 @@ class Kicks:
         """How long no kick of a shard has come, and what is held was not ticked for the want of one."""
         return self.clock.monotonic_s() - self._ticked_s
 
+    def unasked_s(self) -> float:
+        """How long no kick of any kind has come, and it has not stored for the want of one."""
+        return self.clock.monotonic_s() - max(self._kicked_s, self._stored_s)
+
+    def is_busy(self) -> bool:
+        """Whether a kick is being followed, so that the next message may have to wait."""
+        with self._lock:
+            return bool(self._running)
+
     def longest_s(self) -> float:
         """For how long a tick or storing has been running, the longest of them; 0 while none does."""
         with self._lock:
-            return self.clock.monotonic_s() - min(self._running.values()) if self._running else 0.0
+            began_s = [*self._running.values(), *self._unasked.values()]
+        return self.clock.monotonic_s() - min(began_s) if began_s else 0.0
 
     def shutdown(self) -> None:
         """Finish the batches, release the leases, leave the crew. Raises nothing."""
@@ -144,25 +163,28 @@ class Kicks:
         except (ServerDown, ServerFull) as error:
             logger.warning("%s; the others will see by the silence that %s has ended", error, self.workers.name)
 
+    def _kicked(self) -> None:
+        self._heard_s = self._kicked_s = self.clock.monotonic_s()
+
     def _tick(self, shard: int, release: bool) -> str:
         began_s = self.clock.monotonic_s()
         try:
-            with self._noted():
+            with self._noted(self._running):
                 return self.workers.tick(shard, release)
         finally:
             self._tick_ms = round(1000 * (self.clock.monotonic_s() - began_s))
 
     @contextmanager
-    def _noted(self) -> Iterator[None]:
+    def _noted(self, running: dict[int, float]) -> Iterator[None]:
         """The watchdog sees that this thread is at work."""
         thread = threading.get_ident()
         with self._lock:
-            self._running[thread] = self.clock.monotonic_s()
+            running[thread] = self.clock.monotonic_s()
         try:
             yield
         finally:
             with self._lock:
-                del self._running[thread]
+                del running[thread]
 
     def _states(self) -> dict[int, ShardState]:
         """Of the shards that can be asked: one server that is down does not stop the others' shards."""

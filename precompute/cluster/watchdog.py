@@ -1,6 +1,6 @@
 """Looks after a worker that nobody kicks.
 
-    no kick for 2 periods     it ticks what it holds: scheduler or broker may be away
+    no kick for 2 periods     it ticks what it holds, and stores in its turn: scheduler or broker may be away
     no message for 2 periods  it sends itself one each period. Four that the broker took and that did not come back,
                               while nothing runs: the consumer is connected and consumes nothing, and the process ends;
                               its supervisor starts it anew. While the broker takes none, all is well here
@@ -27,7 +27,7 @@ _EVERY_S = 1.0
 
 
 class Watchdog:
-    """See the module's text. Two threads: one beats, the other looks; neither waits for the other's work."""
+    """See the module's text. Three threads: one beats, one looks, one stores; none waits for another's work."""
 
     def __init__(self, kicks: Kicks, knock: Callable[[], bool], end: Callable[[str], None]) -> None:
         """knock: send this worker a message, and whether the broker took it. end: end the process for this reason."""
@@ -39,7 +39,7 @@ class Watchdog:
         self._unanswered = 0
         self._threads = [
             threading.Thread(target=self._each_second, args=(act,), name=name, daemon=True)
-            for act, name in ((self.beat, "asap-beat"), (self.look, "asap-watchdog"))
+            for act, name in ((self.beat, "asap-beat"), (self.look, "asap-watchdog"), (self.store, "asap-store"))
         ]
 
     def start(self) -> None:
@@ -68,9 +68,17 @@ class Watchdog:
             self._kicks.tick_held()
         self._listen()
 
+    def store(self) -> None:
+        """Store for the want of somebody who asks for it."""
+        if self._kicks.unasked_s() > UNKICKED_PERIODS * self._period_s:
+            try:
+                self._kicks.store_unasked()
+            except (ServerDown, ServerFull) as error:
+                logger.warning("%s; nothing is stored", error)
+
     def _listen(self) -> None:
         now_s = self._kicks.clock.monotonic_s()
-        if self._kicks.longest_s() or self._kicks.silent_s() <= UNKICKED_PERIODS * self._period_s:
+        if self._kicks.is_busy() or self._kicks.silent_s() <= UNKICKED_PERIODS * self._period_s:
             self._unanswered, self._knocked_s = 0, None
         elif self._knocked_s is None or now_s - self._knocked_s >= max(_KNOCK_S, self._period_s):
             if self._unanswered >= UNANSWERED:

@@ -78,13 +78,15 @@ def test_a_worker_hears_kicks_again_after_its_broker_was_away(whole: Kicked, how
     assert a.process.poll() is None
 
 
-def test_workers_tick_what_they_hold_while_no_scheduler_lives(whole: Kicked) -> None:
+def test_workers_tick_what_they_hold_and_store_while_no_scheduler_lives(whole: Kicked) -> None:
     scheduler = whole.scheduler()
     a = whole.worker("a")
     whole.await_ticks("a", ALL)
     scheduler.process.kill()
     for _ in range(3):
         whole.await_ticks("a", ALL)
+    whole.log.cli("del", "stores")
+    poll_until(lambda: whole.log.cli("llen", "stores") != "0", 30, "a stores")
     assert a.process.poll() is None
 
 

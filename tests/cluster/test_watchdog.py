@@ -44,6 +44,10 @@ class Watched:
         for _ in range(int(periods * PERIOD_S)):
             self.clock.advance(1000)
             self.dog.look()
+            self.dog.store()
+
+    def stores(self) -> int:
+        return int(self.redis.cli("llen", "stores"))
 
     def ticks(self) -> int:
         return int(self.redis.cli("llen", "ticks"))
@@ -58,7 +62,7 @@ def test_a_worker_that_is_kicked_is_left_alone(watched: Watched) -> None:
     for _ in range(10):
         watched.kick(0)
         watched.pass_periods(1)
-    assert (watched.ticks(), watched.knocks, watched.ended) == (10, 0, [])
+    assert (watched.ticks(), watched.stores(), watched.knocks, watched.ended) == (10, 0, 0, [])
 
 
 def test_without_kicks_what_is_held_is_ticked_every_other_period(watched: Watched) -> None:
@@ -69,6 +73,38 @@ def test_without_kicks_what_is_held_is_ticked_every_other_period(watched: Watche
     watched.pass_periods(4 * UNKICKED_PERIODS)
     assert watched.ticks() == 1 + 4
     assert watched.ended == []
+
+
+def test_without_kicks_it_stores_every_other_period_where_it_is_its_turn(watched: Watched) -> None:
+    watched.comes_back = True
+    watched.kick(1)
+    watched.pass_periods(UNKICKED_PERIODS)
+    assert watched.stores() == 0
+    watched.pass_periods(0.5)
+    assert watched.stores() == 1
+    for stores in (2, 3):
+        assert not watched.kicks.crew.take_turn("store", 1), "it was just done"
+        watched.redis.cli("del", "{crew}turn:store")
+        watched.pass_periods(UNKICKED_PERIODS)
+        assert watched.stores() == stores
+
+
+def test_storing_unasked_hides_neither_a_deaf_consumer_nor_that_it_is_stuck(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr(watched.workers, "store", lambda: ended.wait(30))
+    watched.clock.advance(UNKICKED_PERIODS * PERIOD_S * 1000 + 1)
+    stuck = threading.Thread(target=watched.dog.store)
+    stuck.start()
+    poll_until(lambda: watched.kicks._unasked, 10, "it stores")
+    watched.pass_periods(UNANSWERED + 0.5)
+    assert watched.ended == ["4 messages for this worker were taken, and none has come"]
+    watched.comes_back = True
+    watched.pass_periods(STUCK_PERIODS)
+    assert "a task has been running for" in watched.ended[-1]
+    ended.set()
+    stuck.join()
 
 
 def test_a_worker_whose_messages_are_taken_and_never_come_ends(watched: Watched) -> None:
