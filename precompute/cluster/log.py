@@ -112,12 +112,13 @@ class RedisSampleLog:
         return min((int(block.t_ms.min()) for block in blocks if block is not None), default=None)
 
     def put_aside(self, entry: int, data: bytes, why: str) -> Hole:
-        """Keep bytes that are no entry, and say what they may have held."""
+        """Keep bytes that are no entry, and note and say what they may have held."""
         self.damaged_records += 1
         logger.error("entry %d of shard %d is damaged: %s; it is kept in Redis", entry, self.shard.number, why)
-        self.shard.put_aside(entry, data)
         at_ms, limits = entry_ms(entry), self.shard.limits
-        return Hole(at_ms - limits.acceptance_ms, at_ms + limits.future_ms)
+        hole = Hole(at_ms - limits.acceptance_ms, at_ms + limits.future_ms)
+        self.shard.put_aside(entry, data, hole)
+        return hole
 
     def _state(self) -> ShardState:
         state = self.shard.state()

@@ -283,6 +283,20 @@ A server that loses its last seconds falls back to an older floor and an older f
 too old. `lasting` is what no such loss of less than a minute goes behind: what leaves for the long-term store is older.
 """
 
+PUT_ASIDE = Script(
+    WHATEVER_MEMORY
+    + _HOLES
+    + """
+-- KEYS bad holes   ARGV most kept after until   kept: the id of an entry and its bytes
+redis.call('LREM', KEYS[1], 0, ARGV[2])
+redis.call('LPUSH', KEYS[1], ARGV[2])
+redis.call('LTRIM', KEYS[1], 0, ARGV[1] - 1)
+join_hole(KEYS[2], ARGV[3], ARGV[4], '')
+"""
+)
+"""An entry that cannot be read is kept, and where it may have had samples is a hole; both once, however often it is
+read. Alive stays: no sender has said a word."""
+
 TRIM = Script(
     WHATEVER_MEMORY
     + NOW

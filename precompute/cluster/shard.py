@@ -17,7 +17,7 @@ from precompute.cluster.replies import (
     parse_state,
     stream_id,
 )
-from precompute.cluster.scripts import APPEND, BEGIN, COMMIT, CREATE, END, FORGET, TRIM
+from precompute.cluster.scripts import APPEND, BEGIN, COMMIT, CREATE, END, FORGET, PUT_ASIDE, TRIM
 from precompute.cluster.server import Argument, Call, Server
 from precompute.errors import LogDamaged
 from precompute.log.base import Hole
@@ -106,11 +106,12 @@ class Shard:
         found = parse_entries(self.server.ask("XRANGE", self.log_key, "-", "+", "COUNT", 1))
         return entry_ms(found[0][0]) if found else None
 
-    def put_aside(self, entry: int, data: bytes) -> None:
-        """Keep a log entry that could not be read, among the last of them; once, however often it is read."""
+    def put_aside(self, entry: int, data: bytes, hole: Hole) -> None:
+        """Keep a log entry that could not be read, among the last of them, and note what it may have held as missing.
+        Once, however often it is read."""
         kept = f"{stream_id(entry)} ".encode() + data
-        bounds = ("LTRIM", self.bad_key, 0, _MOST_BAD - 1)
-        self.server.ask_all([("LREM", self.bad_key, 0, kept), ("LPUSH", self.bad_key, kept), bounds])
+        arguments = (_MOST_BAD, kept, hole.after_ms, hole.until_ms)
+        self.server.run(Call(PUT_ASIDE, (self.bad_key, self._holes), arguments))
 
     # -- the worker
 

@@ -9,12 +9,13 @@ import pytest
 
 from precompute.cluster.contact import LogRewound
 from precompute.cluster.metrics import FOLLOWER_COUNTERS, FOLLOWER_GAUGES
-from precompute.cluster.replies import ShardState, stream_id
+from precompute.cluster.replies import Samples, ShardState, appended, stream_id
 from precompute.cluster.shard_copy import ShardCopy
 from precompute.compaction import compact
 from precompute.errors import ExecutionError
 from precompute.evaluate.values import Vector
 from precompute.labels import Labels
+from precompute.log.base import Hole
 from precompute.metrics import QUERY_GAUGES
 from precompute.numbers import Numbers
 from precompute.query_node import QueryNode
@@ -209,6 +210,20 @@ def test_a_damaged_entry_is_a_hole(cluster: Cluster, using: str) -> None:
         poll_until(lambda: follower.progress().holes, FOLLOW_S, "the hole is known")
         (hole,) = follower.progress().holes
         assert (hole.after_ms, hole.until_ms) == (ms - shard.limits.acceptance_ms, ms + shard.limits.future_ms)
+
+
+def test_the_hole_of_a_damaged_entry_outlasts_it(cluster: Cluster, using: str) -> None:
+    some_minutes(cluster, seed=19)
+    shard, now_ms = cluster.shards.all[3], cluster.clock.now_ms()
+    damaged = Samples("w", 1, now_ms // shard.limits.segment_ms, now_ms - 1, now_ms, b"no entry")
+    entry = appended(shard.server.run(shard.append_call(damaged))).entry
+    some_minutes(cluster, seed=20, minutes=1)
+    shard.server.ask("XDEL", shard.log_key, stream_id(entry))
+    hole = Hole(now_ms - shard.limits.acceptance_ms, now_ms + shard.limits.future_ms)
+    with cluster.follower(using) as follower:
+        assert follower.damaged_records() == 0
+        assert follower.progress().holes == (hole,)
+        assert "missing" in str(instant(queries(follower), "sum by (g) (m)", now_ms).warnings)
 
 
 def test_a_full_head_reaches_less_far_back_and_says_so(cluster: Cluster, using: str) -> None:

@@ -361,3 +361,19 @@ def test_a_damaged_entry_is_kept_aside_once_and_read_as_a_hole(
     assert holes[1] is not None
     assert holes[1].until_ms - holes[1].after_ms == LIMITS.acceptance_ms + LIMITS.future_ms
     assert (log.damaged_records, redis.cli("llen", shard.bad_key)) == (2, "1")
+
+
+def test_where_damaged_entries_may_have_had_samples_is_a_hole_of_the_shard(
+    redis: RedisServer, shard: Shard, sender: Sender, clock: ManualClock
+) -> None:
+    sender.send(block(sender, NOW_MS))
+    for seq in (1, 2):
+        damaged = Samples("w", seq, NOW_MS // LIMITS.segment_ms, NOW_MS - 1, NOW_MS, b"no entry")
+        assert appended(shard.server.run(shard.append_call(damaged))).outcome == "ok"
+        clock.advance(1000)
+    before = shard.state()
+    with without_memory(redis):
+        for _ in range(2):
+            list(RedisSampleLog(shard, SeriesTable()).read(0, SeriesTable()))
+    assert shard.holes() == (Hole(FLOOR_MS, NOW_MS + 1000 + LIMITS.future_ms),)
+    assert shard.state() == before, "that somebody has read it does not mean that somebody listened"
