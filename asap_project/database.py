@@ -10,11 +10,20 @@ from asap_project.config.derived import data_dir
 
 SQLITE_FILE = "asap.sqlite3"
 
+_LIMITS: dict[str, Any] = {
+    "connect_timeout": 3,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 5000,
+}
+"""libpq's own: in s, and the last one in ms. What they do not see: postgresql/base.py."""
+
 _DJANGO_NAMES = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
 
 
 def database(config: Config) -> dict[str, Any]:
-    """SQLite in data_dir, or PostgreSQL when a URL is set; libpq's own options in the URL are kept."""
+    """SQLite in data_dir, or PostgreSQL when a URL is set; libpq's own options in the URL go first."""
     return _postgresql(config.database.url) if config.database.url else _sqlite(data_dir(config) / SQLITE_FILE)
 
 
@@ -34,9 +43,9 @@ def _sqlite(path: Path) -> dict[str, Any]:
 def _postgresql(url: str) -> dict[str, Any]:
     parts = {name: value for name, value in conninfo_to_dict(url).items() if value is not None}
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "asap_project.postgresql",
         **{django: str(parts.pop(name)) for name, django in _DJANGO_NAMES.items() if name in parts},
-        "OPTIONS": parts,
+        "OPTIONS": {**_LIMITS, **parts},
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
     }

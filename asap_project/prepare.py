@@ -9,6 +9,8 @@ from django.db.migrations.executor import MigrationExecutor
 
 MIGRATING = 0x61736170
 """Number of the lock that whoever changes the tables holds."""
+_MIGRATING_S = 86_400.0
+"""A change of a large table says nothing until it is done."""
 
 
 def prepare(folder: Path, may_be_away: bool = False) -> None:
@@ -34,6 +36,7 @@ def _migrate() -> None:
     """Roles of a cluster may start at the same time; PostgreSQL keeps the lock until the connection is closed."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
+            cursor.connection.silent_s = _MIGRATING_S
             cursor.execute("SELECT pg_advisory_lock(%s)", [MIGRATING])
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):

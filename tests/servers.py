@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 import pytest
 
+from tests.bench.usage import tree
 from tests.running import poll_until
 
 START_S = 30.0
@@ -166,6 +167,19 @@ class PostgreSQLServer:
     def kill(self) -> None:
         """All its processes end at once, without a checkpoint, as after a crash."""
         self.server.end(signal.SIGQUIT)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """It is silent: connections stay, and new ones are taken by the kernel, but nobody answers."""
+        self._signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, which: signal.Signals) -> None:
+        for pid in tree(self.server.pid):
+            os.kill(pid, which)
 
     @contextmanager
     def database(self, name: str) -> Iterator[str]:
