@@ -1,7 +1,7 @@
 """A query engine's node: head, panes and progress, kept up to date from the logs and notices of all shards.
 
     starting   the logs are read to the ends that they have; queries are refused
-    following  a thread for each server (contact.py), and one that keeps house
+    following  a thread for each server (contact.py), one that keeps house, and one that looks for packs
     behind     a shard that was not heard of for longer than the lateness leaves a hole, until it is
     anew       a log lost entries that were read from it: all logs are read again, and queries refused as at the start
 """
@@ -33,7 +33,8 @@ from precompute.selection import Index
 
 logger = logging.getLogger(__name__)
 
-_AGAIN_S, _HOUSE_S, _NOTES_S, _TRIM_S, _PACKS_S = 0.5, 0.5, 2.0, 15.0, 10.0
+_AGAIN_S, _HOUSE_S, _NOTES_S, _TRIM_S, _PACKS_S, _BACK_S = 0.5, 0.5, 2.0, 15.0, 10.0, 2.0
+_FRESH_S = 2.0
 _SLACK_MS = 2000
 """Heartbeats come each second and are looked at each half second."""
 _UNHEALTHY_S = 30.0
@@ -89,11 +90,12 @@ class Follower:
             Contact(server, [c for c in self.copies if c.shard.server is server], self._head, panes, clock)
             for server in shards.servers
         ]
-        self._progress = Progress(0, 0, 0, 0)
+        self._progress, self._assembled_s = Progress(0, 0, 0, 0), -1e9
         self._pool = ThreadPoolExecutor(settings.query_threads, "asap-kernel")
         self._ready, self._stopped = threading.Event(), threading.Event()
         self._threads = [threading.Thread(target=self._follow, args=(c,), name="asap-follow") for c in self._contacts]
         self._threads.append(threading.Thread(target=self._keep_house, name="asap-follow-house"))
+        self._threads.append(threading.Thread(target=self._look_for_packs, name="asap-follow-packs"))
 
     def start(self) -> None:
         """Begin to follow; returns at once."""
@@ -113,7 +115,9 @@ class Follower:
         return HeadSource(self.head, self.index, threads, self._pool if threads > 1 else None)
 
     def progress(self) -> Progress:
-        """All shards' together. Never of a time when the head held more than it does now."""
+        """All shards' together. Never of a time when the head held more than it does now, nor 2 s old."""
+        if self.clock.monotonic_s() - self._assembled_s >= _FRESH_S:  # whatever holds up the one who keeps house
+            self._assemble()
         base_ms = max(self._progress.base_ms, self._head.base_ms)
         return replace(self._progress, base_ms=base_ms) if base_ms != self._progress.base_ms else self._progress
 
@@ -188,10 +192,15 @@ class Follower:
     # -- keeping house
 
     def _keep_house(self) -> None:
-        jobs = (
-            (_HOUSE_S, self._assemble), (_NOTES_S, self._read_notes), (_HOUSE_S, self._see_to_stored),
-            (_PACKS_S, self._refresh_packs), (_TRIM_S, self._head.trim),
-        )  # fmt: skip
+        self._take_turns((_HOUSE_S, self._assemble), (_NOTES_S, self._read_notes), (_TRIM_S, self._head.trim))
+
+    def _look_for_packs(self) -> None:
+        """In a thread of its own, since the database may keep it waiting."""
+        self._take_turns((_HOUSE_S, self._see_to_stored), (_PACKS_S, self._refresh_packs), (_BACK_S, self._see_if_back))
+        self.packs.release()
+
+    def _take_turns(self, *jobs: tuple[float, Callable[[], None]]) -> None:
+        """Each job about as often as it says, in s, until the end."""
         done_s = [-1e9] * len(jobs)
         while not self._stopped.is_set():
             for place, (every_s, job) in enumerate(jobs):
@@ -199,10 +208,13 @@ class Follower:
                     done_s[place] = self.clock.monotonic_s()
                     attempt(job, "keeping house")
             self._stopped.wait(_HOUSE_S)
-        self.packs.release()
 
     def _see_to_stored(self) -> None:
         if any(contact.stored for contact in self._contacts):
+            self._refresh_packs()
+
+    def _see_if_back(self) -> None:
+        if self.packs.away:
             self._refresh_packs()
 
     def _read_notes(self) -> None:
@@ -222,6 +234,7 @@ class Follower:
 
     def _assemble(self) -> None:
         """All shards' progress as one."""
+        self._assembled_s = self.clock.monotonic_s()
         states = [copy.state for copy in self.copies]
         known = [state for state in states if state is not None]
         whole = len(known) == len(states)

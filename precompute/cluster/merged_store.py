@@ -29,7 +29,6 @@ from precompute.summaries import Summary, empty, pack, select
 
 logger = logging.getLogger(__name__)
 
-_NOT_AGAIN_S = 0.2
 _PANES_AT_ONCE = 60
 _LARGEST_MATRIX = 1 << 31
 _PATIENCE_MS = 60_000
@@ -55,7 +54,7 @@ class MergedStore:
         ends, changed = self._panes.whole(aggregation, after_ms, until_ms)  # first: what is read is as new
         wanted = ~np.isin(ends, stored.ends_ms)
         pieces = self._open(aggregation, ends[wanted], changed[wanted])
-        if len(pieces) < wanted.sum() and self._packs.refresh(_NOT_AGAIN_S):  # perhaps they were stored meanwhile
+        if len(pieces) < wanted.sum() and self._packs.refresh_for_query():  # perhaps they were stored meanwhile
             stored = self._packs.get(aggregation_id, after_ms, until_ms)
             pieces = [piece for piece in pieces if piece.ends_ms[0] not in stored.ends_ms]
         parts = [part for part in (stored, *pieces) if part.panes]

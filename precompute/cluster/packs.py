@@ -10,11 +10,11 @@ from precompute.clock import Clock
 from precompute.samples import I64, Bool
 from precompute.stores.base import StoreError
 from precompute.stores.cached import CachedStore
-from precompute.summaries import Summary, empty
+from precompute.summaries import Summary
 
 logger = logging.getLogger(__name__)
 
-_ALL_AGAIN_S = 600.0
+_ALL_AGAIN_S, _NOT_AGAIN_S = 600.0, 0.2
 _LONGEST_WRITE_S = 60.0
 """Rows get their numbers before they are seen: a smaller one may come so long after a larger one."""
 
@@ -28,15 +28,18 @@ class Packs:
         self._lock = threading.Lock()
         self._all_s: float | None = None
         self._rows: deque[tuple[float, int]] = deque()
-        self.failures, self._away = 0, False
+        self.failures = 0
+        self.away = False
+        """The database failed; until a refresh succeeds no query waits for it."""
 
     def get(self, aggregation_id: str, after_ms: int, until_ms: int) -> Summary:
         """The panes that are there and can be read."""
-        try:
-            return self._store.get(aggregation_id, after_ms, until_ms)
-        except StoreError as error:
-            self._failed(error)
-            return empty(())
+        if not self.away:
+            try:
+                return self._store.get(aggregation_id, after_ms, until_ms)
+            except StoreError as error:
+                self._failed(error)
+        return self._store.at_hand(aggregation_id, after_ms, until_ms)
 
     def has(self, aggregation_id: str, ends_ms: I64) -> Bool:
         """Which of these panes are there, bool[p]."""
@@ -48,26 +51,25 @@ class Packs:
         """Ends of the panes that are there; asks nobody."""
         return self._store.ends(aggregation_id, after_ms, until_ms)
 
-    def refresh(self, not_within_s: float = 0.0) -> bool:
-        """Find out what is there; false where the database cannot be asked, or was so shortly ago."""
+    def refresh(self) -> bool:
+        """Find out what is there; false where the database cannot be asked. Waits for another that does."""
         with self._lock:
-            now_s = self._clock.monotonic_s()
-            if self._rows and now_s - self._rows[-1][0] < not_within_s:
-                return False
-            everything = self._all_s is None or now_s - self._all_s >= _ALL_AGAIN_S
-            try:
-                newest = self._store.refresh(0 if everything else self._settled(now_s))
-            except StoreError as error:
-                self._failed(error)
-                return False
-            self._all_s, self._away = now_s if everything else self._all_s, False
-            self._rows.append((now_s, newest))
-            return True
+            return self._refresh()
+
+    def refresh_for_query(self) -> bool:
+        """The same, but false too where the database is away, is being asked, or was so a moment ago."""
+        if self.away or not self._lock.acquire(blocking=False):
+            return False
+        try:
+            lately = self._rows and self._clock.monotonic_s() - self._rows[-1][0] < _NOT_AGAIN_S
+            return not lately and self._refresh()
+        finally:
+            self._lock.release()
 
     def size_bytes(self, aggregation_id: str) -> int:
         """0 where the database cannot be asked."""
         try:
-            return self._store.size_bytes(aggregation_id)
+            return 0 if self.away else self._store.size_bytes(aggregation_id)
         except StoreError as error:
             self._failed(error)
             return 0
@@ -75,6 +77,18 @@ class Packs:
     def release(self) -> None:
         """This thread asks for no more."""
         self._store.release()
+
+    def _refresh(self) -> bool:
+        now_s = self._clock.monotonic_s()
+        everything = self._all_s is None or now_s - self._all_s >= _ALL_AGAIN_S
+        try:
+            newest = self._store.refresh(0 if everything else self._settled(now_s))
+        except StoreError as error:
+            self._failed(error)
+            return False
+        self._all_s, self.away = now_s if everything else self._all_s, False
+        self._rows.append((now_s, newest))
+        return True
 
     def _settled(self, now_s: float) -> int:
         """A row before which no other comes into sight any more."""
@@ -85,6 +99,6 @@ class Packs:
 
     def _failed(self, error: StoreError) -> None:
         self.failures += 1
-        if not self._away:
+        if not self.away:
             logger.warning("final panes are gaps until the database answers: %s", error)
-        self._away = True
+        self.away = True

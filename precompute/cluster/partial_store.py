@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from precompute.clock import Clock
 from precompute.cluster.replies import PaneBlob
 from precompute.cluster.server import ServerDown, ServerFull
 from precompute.cluster.shard import Shard
@@ -17,6 +18,7 @@ from precompute.stores.pieces import joined
 from precompute.summaries import FAILED, Summary, select
 
 _EVER_MS = 1 << 62
+_AGAIN_S = 10.0
 _COMMIT_BYTES = 1 << 20
 """Redis answers nobody else while it takes a commit."""
 
@@ -28,6 +30,22 @@ class Stored(Protocol):
     """The long-term store, as far as it tells what it has."""
 
     def seen(self, aggregation_id: str, after_ms: int, until_ms: int) -> tuple[I64, I64, I64]: ...
+
+
+class NotAtOnceAgain:
+    """A long-term store that is not asked again shortly after it failed: each time may take seconds."""
+
+    def __init__(self, stored: Stored, clock: Clock) -> None:
+        self._stored, self._clock, self._again_s = stored, clock, 0.0
+
+    def seen(self, aggregation_id: str, after_ms: int, until_ms: int) -> tuple[I64, I64, I64]:
+        if self._clock.monotonic_s() < self._again_s:
+            raise StoreError("it failed a moment ago")
+        try:
+            return self._stored.seen(aggregation_id, after_ms, until_ms)
+        except StoreError:
+            self._again_s = self._clock.monotonic_s() + _AGAIN_S
+            raise
 
 
 class PartialStore:

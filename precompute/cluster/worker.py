@@ -15,7 +15,7 @@ from typing import Literal
 from precompute.aggregations import Aggregation
 from precompute.clock import Clock
 from precompute.cluster.ground import Lost, ShardGround
-from precompute.cluster.partial_store import PartialStore, Stored
+from precompute.cluster.partial_store import NotAtOnceAgain, PartialStore, Stored
 from precompute.cluster.shard import Shard
 from precompute.cluster.shards import Shards
 from precompute.cluster.storing import Storing
@@ -95,7 +95,7 @@ class ShardWorkers:
         self.name = settings.name
         self.shards, self.settings = shards, settings
         self.held_by_number = tuple(Held(shard) for shard in shards.all)
-        self._plan, self._stored, self._clock = plan, stored, clock
+        self._plan, self._stored, self._clock = plan, NotAtOnceAgain(stored, clock), clock
         self.storing, self._storing = storing, threading.Lock()
         self._stopping = False
 

@@ -1,5 +1,6 @@
 """A query engine of a cluster follows the logs: it answers as one process does, whatever happens to the servers."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -8,7 +9,9 @@ import numpy as np
 import pytest
 
 from precompute.cluster.contact import LogRewound
+from precompute.cluster.head_copy import HeadCopy
 from precompute.cluster.metrics import FOLLOWER_COUNTERS, FOLLOWER_GAUGES
+from precompute.cluster.packs import Packs
 from precompute.cluster.replies import Samples, ShardState, appended, stream_id
 from precompute.cluster.shard_copy import ShardCopy
 from precompute.compaction import compact
@@ -78,8 +81,9 @@ def test_it_answers_as_one_process_does_to_the_bit(
         with cluster.follower(using) as follower:
             here, there = cluster.core.queries, queries(follower)
             for text in ASKED:
-                one, other_one = here.range(text, cluster.start_ms, now_ms, WIDTH_MS), there.range(
-                    text, cluster.start_ms, now_ms, WIDTH_MS
+                one, other_one = (
+                    here.range(text, cluster.start_ms, now_ms, WIDTH_MS),
+                    there.range(text, cluster.start_ms, now_ms, WIDTH_MS),
                 )
                 assert isinstance(one, Answer) and isinstance(other_one, Answer)
                 assert (bits(one), one.tiers) == (bits(other_one), other_one.tiers), text
@@ -275,6 +279,27 @@ def test_a_shard_that_nobody_listens_for_leaves_a_hole_until_it_is_heard_of(clus
         cluster.pass_time(1000)
         cluster.caught_up(follower)
         assert not follower.progress().holes
+
+
+def test_whatever_holds_up_those_who_keep_house_its_progress_is_not_old(
+    cluster: Cluster, using: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_minutes(cluster, seed=20, minutes=1)
+    held, may_go_on = set[str](), threading.Event()
+
+    def hold_up(*_: object) -> None:
+        held.add(threading.current_thread().name)
+        may_go_on.wait(2 * FOLLOW_S)
+
+    for where, name in ((HeadCopy, "trim"), (Packs, "refresh")):
+        monkeypatch.setattr(where, name, hold_up)
+    with cluster.follower(using) as follower:
+        try:
+            poll_until(lambda: len(held) == 2, FOLLOW_S, "both are held up")
+            cluster.pass_time(1000)
+            cluster.caught_up(follower)
+        finally:
+            may_go_on.set()
 
 
 def test_a_head_that_let_go_of_series_reads_on_into_its_new_table(cluster: Cluster, using: str) -> None:

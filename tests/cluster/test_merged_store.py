@@ -1,5 +1,6 @@
 """What a query engine reads is what one process makes, to the bit: merged from shards, and from the database."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.precompute.made_node import WIDTH_MS, series
 from tests.precompute.made_summaries import same
 from tests.precompute.stores import databases
 from tests.running import poll_until
-from tests.servers import RedisServer, postgresql_server
+from tests.servers import RedisServer, postgresql_server, redis_server
 
 EVER_MS = 1 << 60
 
@@ -133,9 +134,7 @@ def test_a_partial_that_is_older_again_after_a_crash_is_a_gap(cluster: Cluster, 
         assert (answer.tiers, bits(answer)) == (("head",), bits(cluster.core.instant("sum(m)", end_ms)))
 
 
-def test_while_redis_is_away_its_panes_are_gaps(
-    cluster: Cluster, using: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_while_redis_is_away_its_panes_are_gaps(cluster: Cluster, using: str, monkeypatch: pytest.MonkeyPatch) -> None:
     some_minutes(cluster, seed=28)
     ends = some_ends(cluster, 2, 6)
     with cluster.follower(using) as follower:
@@ -190,7 +189,38 @@ def test_while_postgresql_is_away_packs_are_gaps_and_open_panes_are_served(
                 assert bits(answer) == bits(cluster.core.instant(text, end_ms))
             assert follower.packs.failures
             server.start()
-            assert instant(asked, "sum(m)", stored_ms).tiers == ("summary",)
+            poll_until(
+                lambda: instant(asked, "sum(m)", stored_ms).tiers == ("summary",), FOLLOW_S, "the database is back"
+            )
+
+
+def test_while_postgresql_is_silent_queries_are_answered_and_silence_of_redis_is_seen(
+    django_db_blocker: Any, tmp_path: Path
+) -> None:
+    with (
+        django_db_blocker.unblock(),
+        redis_server() as redis,
+        postgresql_server() as server,
+        databases.migrated("packs_silent", database(Config(database={"url": server.url()}))) as alias,
+    ):
+        cluster = Cluster([redis.url], tmp_path, KEPT, SystemClock().now_ms())
+        some_minutes(cluster, seed=32)
+        ends, kept = some_ends(cluster, 2, 6), cluster.kept[0]
+        with cluster.follower(alias) as follower:
+            put_away(cluster, 0, DatabaseStore(alias), ends)
+            poll_until(lambda: not follower.engine.seen(kept, ends).any(), FOLLOW_S, "the pack is known")
+            asked, stored_ms = queries(follower), int(ends[2])
+            with server.paused():
+                answer = instant(asked, "sum(m)", stored_ms)
+                assert answer.tiers == ("head",)
+                assert bits(answer) == bits(cluster.core.instant("sum(m)", stored_ms))
+                assert follower.packs.away and not follower.progress().holes
+                redis.kill()
+                copy = follower.copies[7]
+                poll_until(lambda: not copy.in_touch, FOLLOW_S, "Redis is noticed to be gone")
+                assert copy.state is not None
+                copy.state = replace(copy.state, alive_ms=copy.state.alive_ms - 600_000)  # as after ten minutes
+                poll_until(lambda: follower.progress().holes, FOLLOW_S, "a hole is seen")
 
 
 def test_a_query_engine_starts_while_the_database_is_away(cluster: Cluster, using: str, monkeypatch: Any) -> None:

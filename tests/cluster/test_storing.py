@@ -79,7 +79,10 @@ def _of(summary: Summary, other: Summary) -> Summary:
 class Away(DatabaseStore):
     """A database that cannot be asked."""
 
+    asked = 0
+
     def seen(self, aggregation_id: str, after_ms: int, until_ms: int) -> tuple[I64, I64, I64]:
+        self.asked += 1
         raise StoreError("away")
 
 
@@ -98,6 +101,12 @@ def test_panes_that_are_made_again_while_the_database_is_away_change_no_row(
     store.run(KEPT)
     assert _rows(using) == rows
     assert not _of(world.partials(KEPT[0]), stored).panes
+
+
+def test_a_worker_that_begins_asks_a_database_that_is_away_once(world: World, using: str) -> None:
+    away = Away(using)
+    assert len(KEPT) > 1 and world.worker("c", stored=away).tick(0) == "done"
+    assert away.asked == 1
 
 
 def test_a_worker_that_begins_makes_nothing_again_that_is_stored(world: World, long_term: DatabaseStore) -> None:

@@ -1,5 +1,7 @@
 """Packs that several writers put into one database, and readers who find out about them."""
 
+import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from precompute.cluster.packs import Packs
 from precompute.models import SummaryPack
 from precompute.stores.base import StoreError
 from precompute.stores.cached import CachedStore
-from precompute.stores.database import DatabaseStore
+from precompute.stores.database import DatabaseStore, PieceRef
 from tests.precompute.made_summaries import ends, same, summary
 
 SMALL = ("sum", "quantile")
@@ -102,10 +104,58 @@ def test_while_the_database_is_away_nothing_is_there_and_it_is_counted(
     with monkeypatch.context() as context:
         for name in ("refs", "load", "size_bytes"):
             context.setattr(DatabaseStore, name, away)
-        assert (packs.get("a", *EVER).panes, packs.refresh(), packs.size_bytes("a"), packs.failures) == (0, False, 0, 3)
+        assert (packs.get("a", *EVER).panes, packs.refresh(), packs.size_bytes("a"), packs.failures) == (0, False, 0, 2)
         assert len(packs.ends("a", *EVER)) == 60
-    assert packs.get("a", *EVER).panes == 60
+    assert packs.refresh() and packs.get("a", *EVER).panes == 60
     packs.release()
+
+
+def test_once_the_database_failed_no_query_asks_it_until_a_refresh_succeeded(
+    alias: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packs, asked = made(alias), list[str]()
+    for first in (1, 61):
+        DatabaseStore(alias).insert("a", summary(ends(first, first + 59), accumulators=SMALL))
+    packs.refresh()
+    first_one = packs.get("a", 0, ends(60, 60)[0])
+
+    def away(name: str) -> Callable[..., None]:
+        def fail(*_: object) -> None:
+            asked.append(name)
+            raise StoreError("away")
+
+        return fail
+
+    with monkeypatch.context() as context:
+        for name in ("refs", "load", "size_bytes"):
+            context.setattr(DatabaseStore, name, away(name))
+        for _ in range(3):
+            assert same(packs.get("a", *EVER), first_one), "what is in memory is served"
+            assert (packs.refresh_for_query(), packs.size_bytes("a")) == (False, 0)
+    assert asked == ["load"]
+    assert packs.get("a", *EVER).panes == 60
+    assert packs.refresh() and packs.get("a", *EVER).panes == 120
+
+
+def test_a_query_does_not_wait_for_another_that_asks_the_database(
+    sqlite_alias: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packs, asked, may_answer = made(sqlite_alias), threading.Event(), threading.Event()
+
+    def slow(*_: object) -> list[PieceRef]:
+        asked.set()
+        assert may_answer.wait(60)
+        return []
+
+    monkeypatch.setattr(DatabaseStore, "refs", slow)
+    asks = threading.Thread(target=packs.refresh)
+    asks.start()
+    try:
+        assert asked.wait(60)
+        assert not packs.refresh_for_query() and not packs.get("a", *EVER).panes
+    finally:
+        may_answer.set()
+        asks.join()
 
 
 def test_postgresql_stores_blobs_as_they_are(postgresql_alias: str) -> None:
