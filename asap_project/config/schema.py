@@ -279,7 +279,13 @@ class Kafka(Section):
 
 
 class Replicas3(Section):
-    replicas: Whole = Field(3, ge=1, le=256, description="Query engines of a cluster.")
+    replicas: Whole = Field(
+        3,
+        ge=1,
+        le=256,
+        description="Query engines of a cluster, for whoever starts them one by one; one is started where all roles "
+        "run together.",
+    )
 
 
 class Replicas5(Section):

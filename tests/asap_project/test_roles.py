@@ -97,6 +97,15 @@ def test_it_works(tmp_path: Path, database_url: str) -> None:
     assert "standin: scheduler" in log
 
 
+@pytest.mark.parametrize(("asked", "lines"), [((), 0), (("--cluster.query-engine.replicas", "2"), 1)])
+def test_side_by_side_says_that_it_starts_one_query_engine_where_more_are_asked_for(
+    tmp_path: Path, database_url: str, asked: tuple[str, ...], lines: int
+) -> None:
+    flags = ("--cluster.health-port", "0", *asked)
+    done = once(command(database_url, free_port(), *flags), tmp_path, STANDIN="refuse-worker")
+    assert done.stderr.count("asap: warning: cluster.query_engine.replicas is ") == lines
+
+
 @pytest.mark.parametrize("place", range(WORKERS + 1))
 def test_a_killed_worker_or_scheduler_is_started_again(tmp_path: Path, database_url: str, place: int) -> None:
     with side_by_side(tmp_path, database_url) as (asap, others):

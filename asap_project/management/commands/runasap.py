@@ -10,6 +10,7 @@ from django.conf import settings
 
 from asap_project.config import Config, Loaded
 from asap_project.config.derived import data_dir
+from asap_project.config.schema import Replicas3
 from asap_project.management.command import ConfigCommand
 from asap_project.prepare import prepare
 from asap_project.roles import HTTP_ROLES, ROLES, SCHEDULER, STREAMING_WORKER, roles_of, run_background
@@ -67,6 +68,7 @@ def _serve(config: Config, roles: frozenset[str]) -> None:
 def _run_all(loaded: Loaded) -> NoReturn:
     """Ingest and queries in one process, so many workers, and a scheduler."""
     config = loaded.config
+    _warn_of_one_query_engine(config.cluster.query_engine)
     listener = listen(config)
     prepare(data_dir(config), may_be_away=True)
     http = Role("ingest and query-engine", partial(serve, listener, config.security.tls, HTTP_ROLES), stops_first=True)
@@ -77,6 +79,12 @@ def _run_all(loaded: Loaded) -> NoReturn:
         for at, (name, role) in enumerate([*names, (SCHEDULER, SCHEDULER)])
     ]
     raise SystemExit(keep([http, *others], SystemClock()))
+
+
+def _warn_of_one_query_engine(asked: Replicas3) -> None:
+    if "replicas" in asked.model_fields_set and asked.replicas > 1:
+        line = f"cluster.query_engine.replicas is {asked.replicas}, but all roles side by side have one query engine"
+        print(f"asap: warning: {line}; start others with --component query-engine", file=sys.stderr)
 
 
 def _run_neighbour(loaded: Loaded, at: int, role: str) -> None:
