@@ -14,7 +14,7 @@ from precompute.summaries import Summary
 
 logger = logging.getLogger(__name__)
 
-_ALL_AGAIN_S, _NOT_AGAIN_S = 600.0, 0.2
+_ALL_AGAIN_S, _NOT_AGAIN_S, _BRIEFLY_S = 600.0, 0.2, 1.0
 _LONGEST_WRITE_S = 60.0
 """Rows get their numbers before they are seen: a smaller one may come so long after a larger one."""
 
@@ -57,12 +57,12 @@ class Packs:
             return self._refresh()
 
     def refresh_for_query(self) -> bool:
-        """The same, but false too where the database is away, is being asked, or was so a moment ago."""
-        if self.away or not self._lock.acquire(blocking=False):
+        """The same, but asks nobody where somebody has a moment ago, and waits for a moment only."""
+        if self.away or not self._lock.acquire(timeout=_BRIEFLY_S):
             return False
         try:
             lately = self._rows and self._clock.monotonic_s() - self._rows[-1][0] < _NOT_AGAIN_S
-            return not lately and self._refresh()
+            return bool(lately) or self._refresh()
         finally:
             self._lock.release()
 
