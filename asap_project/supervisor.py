@@ -10,6 +10,7 @@ HTTP is granian's WSGI server. It waits for requests that are under way, so a ha
 worker up; the drain has a deadline of its own.
 """
 
+import _thread
 import errno
 import socket
 import sys
@@ -49,9 +50,13 @@ class _Server(MPServer):
         self._shd = SocketHolder(self._listener.fileno(), False, BACKLOG)  # type: ignore[call-arg,assignment]
         self._sso = self._listener
 
+    def signal_handler_interrupt(self, *_: Any, **__: Any) -> None:
+        """Not here: it sets an event whose lock the main thread may hold when a signal, a second one, interrupts it."""
+        _thread.start_new_thread(super().signal_handler_interrupt, ())
+
     def signal_handler_reload(self, *_: Any, **__: Any) -> None:
         """SIGHUP: a closed terminal means stop. Granian would start a second worker on the log of the first."""
-        self.signal_handler_interrupt()  # type: ignore[no-untyped-call]
+        self.signal_handler_interrupt()
 
     def shutdown(self, exit_code: int = 0) -> None:
         ended = list(self.wrks)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from asap_project.supervisor import _Server
 from tests.running import ROOT, Answer, Program, connection, free_port, http, poll_until, port_is_free, program
 
 STOPS_WITHIN_S = 10
@@ -95,6 +96,28 @@ def test_ctrl_c_and_a_closed_terminal_are_sigterm(tmp_path: Path, sign: signal.S
         running.process.send_signal(sign)
         assert running.process.wait(STOPS_WITHIN_S) == 0
     assert "standin: committed and closed" in running.log()
+
+
+def test_a_signal_that_interrupts_whoever_waits_for_one_holds_nobody_up() -> None:
+    server = _Server.__new__(_Server)
+    interrupt = server.main_loop_interrupt = threading.Event()
+
+    def interrupted() -> None:
+        with interrupt._cond:  # type: ignore[attr-defined]
+            server.signal_handler_interrupt()
+
+    thread = threading.Thread(target=interrupted, daemon=True)
+    thread.start()
+    thread.join(STOPS_WITHIN_S)
+    assert not thread.is_alive() and interrupt.wait(STOPS_WITHIN_S)
+
+
+def test_many_signals_to_all_at_once_end_it_as_one_does(tmp_path: Path) -> None:
+    with standin(tmp_path) as running:
+        pids = running.process.pid, worker_pid(running)
+        for pid in 20 * pids:
+            os.kill(pid, signal.SIGTERM)
+        assert running.process.wait(STOPS_WITHIN_S) == 0
 
 
 def test_a_killed_supervisor_leaves_no_orphan(tmp_path: Path) -> None:
