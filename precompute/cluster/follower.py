@@ -91,6 +91,7 @@ class Follower:
             for server in shards.servers
         ]
         self._progress, self._assembled_s = Progress(0, 0, 0, 0), -1e9
+        self._assembling = threading.Lock()
         self._pool = ThreadPoolExecutor(settings.query_threads, "asap-kernel")
         self._ready, self._stopped = threading.Event(), threading.Event()
         self._threads = [threading.Thread(target=self._follow, args=(c,), name="asap-follow") for c in self._contacts]
@@ -233,8 +234,13 @@ class Follower:
                 copy.leave(panes)
 
     def _assemble(self) -> None:
-        """All shards' progress as one."""
-        self._assembled_s = self.clock.monotonic_s()
+        """All shards' progress as one. One thread at a time: an older one would take the place of a newer."""
+        with self._assembling:
+            begun_s = self.clock.monotonic_s()
+            self._progress = self._joined()
+            self._assembled_s = begun_s  # last: until then what is there is as old as it was
+
+    def _joined(self) -> Progress:
         states = [copy.state for copy in self.copies]
         known = [state for state in states if state is not None]
         whole = len(known) == len(states)
@@ -246,7 +252,7 @@ class Follower:
             noted.histogram_metrics, noted.partial_metrics, noted.received_since,
         )  # fmt: skip
         holes = [hole for copy in self.copies for hole in (*copy.holes, *copy.bad)]
-        self._progress = add_holes(progress, [*holes, *self._not_heard()])
+        return add_holes(progress, [*holes, *self._not_heard()])
 
     def _not_heard(self) -> list[Hole]:
         """Samples of shards that are behind may be missing here."""
