@@ -26,12 +26,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def free_port() -> Callable[[], int]:
-    """Call it for a port that nobody listens on."""
-    return running.free_port
-
-
-@pytest.fixture
 def asap_process(tmp_path: Path) -> Callable[..., AbstractContextManager[running.Program]]:
     """`with asap_process({…config…}) as asap:` runs the whole program in the test's folder.
 

@@ -19,24 +19,16 @@ from typing import Any
 
 import yaml
 
+from tests.ports import free_port, is_free
+
 ROOT = Path(__file__).resolve().parent.parent
 READY_S = 60.0
 STOP_S = 15.0
 
 
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def port_is_free(url: str) -> bool:
-    """Whether nobody listens there."""
-    address = urllib.parse.urlsplit(url)
-    with closing(socket.socket()) as probe:
-        return probe.connect_ex((str(address.hostname), address.port or 0)) != 0
+    """Whether a program could listen there now."""
+    return is_free(urllib.parse.urlsplit(url).port or 0)
 
 
 def poll_until(holds: Callable[[], Any], timeout_s: float, what: str, every_s: float = 0.05) -> Any:

@@ -8,14 +8,12 @@
 
 import os
 import pwd
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -23,28 +21,13 @@ from typing import Any, Literal
 import pytest
 
 from tests.bench.usage import tree
+from tests.ports import free_port
 from tests.running import poll_until
 
 START_S = 30.0
 POSTGRESQL_HOMES = Path("/usr/lib/postgresql")
-LOWEST_PORT = 10_000
-EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 Fsync = Literal["everysec", "always"]
-
-
-def lasting_port() -> int:
-    """A free port that stays free while its server is down.
-
-    It lies below the range from which outgoing connections take theirs: there a client that tries a dead server again
-    and again is sooner or later connected to itself, and the server cannot come back.
-    """
-    first_ephemeral = int(EPHEMERAL.read_text().split()[0])
-    while True:
-        port = random.SystemRandom().randrange(LOWEST_PORT, first_ephemeral)
-        with closing(socket.socket()) as probe:
-            if probe.connect_ex(("127.0.0.1", port)):
-                return port
 
 
 @dataclass
@@ -122,7 +105,7 @@ def redis_server(appendfsync: Fsync = "everysec", *settings: str) -> Iterator[Re
     """A running, empty Redis; `settings` are further words of its command line."""
     needs("redis-server", "redis-server")
     needs("redis-cli", "redis-tools")
-    port = lasting_port()
+    port = free_port()
     with _folder("redis") as folder:
         command = [
             "redis-server", "--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder), "--save", "",
@@ -199,7 +182,7 @@ class PostgreSQLServer:
 def postgresql_server() -> Iterator[PostgreSQLServer]:
     """A running server with an empty database `postgres`."""
     home, account = _postgresql_home(), _postgresql_account()
-    port = lasting_port()
+    port = free_port()
     with _folder("postgresql") as folder:
         os.chown(folder, account["user"], account["group"])
         initdb = [home / "initdb", "-D", folder / "data", "-U", "asap", "-A", "trust", "-E", "UTF8", "--no-sync"]

@@ -11,7 +11,8 @@ from prometheus_client.registry import Collector
 
 from asap_project.config.schema import Cluster
 from asap_project.health import MOST_CONNECTIONS, NOT_HERE, Condition, HealthServer, serve_health
-from tests.running import Answer, free_port, http, poll_until
+from tests.ports import free_port
+from tests.running import Answer, http, poll_until
 
 
 def condition(

@@ -9,7 +9,8 @@ import pytest
 from tests.asap_project.test_commands import MANAGE, run
 from tests.bench.client import WRITE_HEADERS
 from tests.ingest.wire import encode_write_request, snappy
-from tests.running import asap, free_port
+from tests.ports import free_port
+from tests.running import asap
 
 QUERIES = ['sum(m{job="a"})', "quantile by (job) (0.9, m)", "topk(3, n)", "m", "sum by (pod) (m)"]
 
@@ -116,9 +117,7 @@ def test_what_cannot_be_read_or_asked_is_one_line_and_exit_code_2(
 def test_series_and_groups_are_counted_by_a_running_asap(tmp_path: Path) -> None:
     with asap(tmp_path / "asap") as running:
         now_ms = int(float(running.get("/api/v1/query", query="time()").json()["data"]["result"][1]) * 1000)
-        rows = [
-            ((("__name__", "m"), ("job", str(k % 4)), ("pod", f"p{k}")), [(now_ms, 1.0)]) for k in range(200)
-        ]
+        rows = [((("__name__", "m"), ("job", str(k % 4)), ("pod", f"p{k}")), [(now_ms, 1.0)]) for k in range(200)]
         headers = {name.replace("-", "_"): text for name, text in WRITE_HEADERS.items()}
         assert running.post("/api/v1/write", snappy(encode_write_request(rows)), **headers).status == 204
         found = as_json(tmp_path, "--workload", workload(tmp_path), "--measure", running.url)

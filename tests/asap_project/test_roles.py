@@ -14,7 +14,8 @@ import pytest
 
 from asap_project.roles import roles_of, server_of
 from asap_project.side_by_side import Pauses
-from tests.running import ROOT, Program, free_port, http, poll_until, port_is_free, program
+from tests.ports import free_port, free_ports
+from tests.running import ROOT, Program, http, poll_until, program
 from tests.servers import postgresql_server
 
 STOPS_WITHIN_S = 10
@@ -25,16 +26,6 @@ WORKERS = 2
 def database_url() -> Iterator[str]:
     with postgresql_server() as server:
         yield server.url()
-
-
-def free_ports(count: int) -> int:
-    """The first of so many ports in a row that nobody listens on now."""
-
-    def found() -> int:
-        first = free_port()
-        return first if all(port_is_free(f"http://127.0.0.1:{first + at}") for at in range(count)) else 0
-
-    return int(poll_until(found, 10, "free ports in a row"))
 
 
 def command(database_url: str, port: int, *flags: str) -> list[str]:
@@ -62,10 +53,10 @@ def started(folder: Path, database_url: str, *flags: str, behaviour: str = "") -
 @contextmanager
 def side_by_side(folder: Path, database_url: str, behaviour: str = "") -> Iterator[tuple[Program, list[str]]]:
     """All roles, and the addresses of the workers' and the scheduler's health pages."""
-    first = free_ports(WORKERS + 1)
-    flags = ("--cluster.health-port", str(first), "--cluster.worker-name", "w")
+    ports = free_ports(WORKERS + 1)
+    flags = ("--cluster.health-port", str(ports[0]), "--cluster.worker-name", "w")
     with started(folder, database_url, *flags, behaviour=behaviour) as running:
-        yield running, [f"http://127.0.0.1:{first + at}" for at in range(WORKERS + 1)]
+        yield running, [f"http://127.0.0.1:{port}" for port in ports]
 
 
 def pid(url: str) -> int:

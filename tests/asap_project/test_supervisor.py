@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from asap_project.supervisor import _Server
-from tests.running import ROOT, Answer, Program, connection, free_port, http, poll_until, port_is_free, program
+from tests.ports import free_port
+from tests.running import ROOT, Answer, Program, connection, http, poll_until, port_is_free, program
 
 STOPS_WITHIN_S = 10
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import yaml
 
+from tests.ports import free_port
 from tests.running import ROOT, Program, end, launched, poll_until
-from tests.servers import RedisServer, lasting_port, redis_server
+from tests.servers import RedisServer, redis_server
 
 CELERY = ("-m", "celery", "-A", "asap_project")
 NEIGHBOUR = """
@@ -59,7 +60,7 @@ class Kicked:
         return worker
 
     def _run(self, name: str, words: Sequence[str], env: dict[str, str]) -> Program:
-        port = lasting_port()
+        port = free_port()
         env |= {
             "ASAP_CONFIG": str(self.folder / "config.yaml"),
             "ASAP_CLUSTER_HEALTH_PORT": str(port),

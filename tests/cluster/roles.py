@@ -17,8 +17,9 @@ from typing import Any
 import yaml
 
 from tests.bench.usage import tree
+from tests.ports import free_port
 from tests.running import ROOT, STOP_S, Program, end, launched, merged, poll_until
-from tests.servers import Fsync, PostgreSQLServer, RedisServer, lasting_port, postgresql_server, redis_server
+from tests.servers import Fsync, PostgreSQLServer, RedisServer, postgresql_server, redis_server
 
 READY_S = 120.0
 """How long all roles together may take: each loads its kernels, on cores that they share."""
@@ -196,9 +197,7 @@ class Cluster:
 
 
 @contextmanager
-def cluster(
-    folder: Path, below: Ground, config: Mapping[str, Any], counts: Counts = Counts()
-) -> Iterator[Cluster]:
+def cluster(folder: Path, below: Ground, config: Mapping[str, Any], counts: Counts = Counts()) -> Iterator[Cluster]:
     """All roles from one config file, ready; stopped at the end, their logs printed if the block fails."""
     path = config_file(folder, below, config)
     running = Cluster(below, tuple(_role(name, component, path, folder) for name, component in counts.named()))
@@ -230,7 +229,7 @@ def config_file(folder: Path, below: Ground, config: Mapping[str, Any]) -> Path:
 
 
 def _role(name: str, component: str, config: Path, folder: Path) -> Role:
-    port, home = lasting_port(), folder / name
+    port, home = free_port(), folder / name
     port_flag = "--query-engine.http-port" if component in HTTP_ROLES else "--cluster.health-port"
     command = (
         sys.executable, str(ROOT / "manage.py"), "runasap", "--mode", "cluster", "--component", component,

@@ -8,8 +8,9 @@ import pytest
 
 from asap_project.cluster_parts import agree_on, shards_of
 from asap_project.config import Config
+from tests.ports import free_port
 from tests.running import ROOT
-from tests.servers import RedisServer, lasting_port
+from tests.servers import RedisServer
 
 DATABASE = "postgresql://asap@127.0.0.1:1/asap"
 
@@ -29,7 +30,7 @@ def test_a_role_that_accepts_samples_for_another_time_is_refused(
         "redis.broker-url": "redis://127.0.0.1:1/0",
         "database.url": DATABASE,
         "engine.minibatch.acceptance-age": "2h",
-        "query-engine.http-port": str(lasting_port()),
+        "query-engine.http-port": str(free_port()),
         "cluster.health-port": "0",
     }
     words = [word for name, text in options.items() for word in (f"--{name}", text)]

@@ -5,8 +5,9 @@ import pytest
 from precompute.clock import ManualClock, SystemClock
 from precompute.cluster.crew import SILENT_MS, Crew, Member
 from precompute.cluster.server import Server, ServerDown
+from tests.ports import free_port
 from tests.running import poll_until
-from tests.servers import RedisServer, lasting_port, without_memory
+from tests.servers import RedisServer, without_memory
 
 A, B = Member("a", (0, 3), 1_000, 20), Member("b", (), 2_000, 0)
 
@@ -61,6 +62,6 @@ def test_without_memory_workers_are_heard_and_take_turns(redis: RedisServer) -> 
 
 
 def test_a_server_that_is_away_is_told() -> None:
-    crew = Crew(Server(f"redis://127.0.0.1:{lasting_port()}/0"))
+    crew = Crew(Server(f"redis://127.0.0.1:{free_port()}/0"))
     with pytest.raises(ServerDown):
         crew.live()

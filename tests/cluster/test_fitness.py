@@ -13,8 +13,9 @@ from asap_project.redis_setup import look_at_broker
 from precompute.cluster.fitness import Judgement, judge_broker, judge_log
 from precompute.cluster.server import Server
 from precompute.errors import UnfitServer
+from tests.ports import free_port
 from tests.running import ROOT
-from tests.servers import RedisServer, lasting_port, redis_server
+from tests.servers import RedisServer, redis_server
 
 GOOD = {"redis_version": "7.0.15", "maxmemory": "0", "maxmemory_policy": "noeviction", "aof_enabled": "1"}
 
@@ -121,7 +122,7 @@ def test_one_that_lets_nobody_ask_is_used(caplog: pytest.LogCaptureFixture) -> N
 
 
 def test_one_that_is_away_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    away = f"redis://127.0.0.1:{lasting_port()}/0"
+    away = f"redis://127.0.0.1:{free_port()}/0"
     look(away)
     look_at_broker(away)
     assert caplog.text.count("how it is set up is not known") == 2
@@ -135,7 +136,7 @@ def test_a_role_does_not_start_on_one_that_forgets(tmp_path: Path) -> None:
             "redis.log-urls": f'["{redis.url}"]',
             "redis.broker-url": "redis://127.0.0.1:1/0",
             "database.url": "postgresql://asap@127.0.0.1:1/asap",
-            "query-engine.http-port": str(lasting_port()),
+            "query-engine.http-port": str(free_port()),
         }
         words = [word for name, text in options.items() for word in (f"--{name}", text)]
         command = [sys.executable, str(ROOT / "manage.py"), "runasap", *words]

@@ -11,8 +11,9 @@ from precompute.cluster.kicks import STALE_PERIODS, Kicks
 from precompute.cluster.server import ServerDown, ServerFull
 from precompute.cluster.shards import Shards
 from tests.cluster.standin_worker import LIMITS, StandinWorkers
+from tests.ports import free_port
 from tests.running import poll_until
-from tests.servers import RedisServer, lasting_port
+from tests.servers import RedisServer
 
 PERIOD_MS, COUNT = 1_000, 4
 
@@ -106,7 +107,7 @@ def test_a_kick_made_before_the_last_tick_is_done_already(worker: Callable[..., 
 
 
 def test_a_log_server_that_is_down_stops_only_its_own_shards(redis: RedisServer) -> None:
-    a = made("a", shards_on(redis.url, f"redis://127.0.0.1:{lasting_port()}/0"))
+    a = made("a", shards_on(redis.url, f"redis://127.0.0.1:{free_port()}/0"))
     assert [shard for shard, _, _ in round_of(a)] == [0, 2]
 
 

@@ -4,12 +4,13 @@ import pytest
 
 from precompute.cluster.scripts import PUBLISH
 from precompute.cluster.server import Call, Server, ServerDown
-from tests.servers import lasting_port, redis_server
+from tests.ports import free_port
+from tests.servers import redis_server
 
 
 def test_a_server_that_has_become_a_replica_is_down_for_writes() -> None:
     with redis_server() as redis:
-        redis.cli("replicaof", "127.0.0.1", str(lasting_port()))
+        redis.cli("replicaof", "127.0.0.1", str(free_port()))
         server = Server(redis.url)
         with pytest.raises(ServerDown, match="read only replica"):
             server.ask("SET", "x", "1")

@@ -9,7 +9,8 @@ from typing import Any
 import yaml
 
 from tests.e2e.talking import instant, points, seconds
-from tests.running import Program, asap, free_port, poll_until, prometheus
+from tests.ports import free_port
+from tests.running import Program, asap, poll_until, prometheus
 
 EXTERNAL = {"site": "here"}
 JOBS = ("shop", "asap", "prometheus")

@@ -14,8 +14,9 @@ from precompute.clock import SystemClock
 from tests.e2e.pair import EXTERNAL, FLUSH, Pair, prometheus_config
 from tests.e2e.shop import open_shop
 from tests.e2e.talking import await_tier, instant, named, points, ranged, tier, write
+from tests.ports import free_port
 from tests.query.answering import serving
-from tests.running import Program, asap, free_port, poll_until, prometheus
+from tests.running import Program, asap, poll_until, prometheus
 
 pytestmark = pytest.mark.e2e
 

@@ -13,6 +13,7 @@ from precompute.clock import SystemClock
 from precompute.log.segment import HEADER_BYTES
 from tests.e2e.numbered import APART_MS, PARTS, Writer, await_more, held, writing
 from tests.e2e.talking import crash, instant, named, ranged, single, tier, write
+from tests.ports import free_port
 from tests.running import Program, poll_until
 
 Start = Callable[..., AbstractContextManager[Program]]
@@ -58,7 +59,7 @@ BETWEEN: tuple[tuple[Callable[[Program], None], str], ...] = (
 """What happens to the log while nobody runs, and what its next reader must say."""
 
 
-def test_every_acknowledged_sample_survives_kill_9_once(asap_process: Start, free_port: Callable[[], int]) -> None:
+def test_every_acknowledged_sample_survives_kill_9_once(asap_process: Start) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     draw, port, begin = random.Random(seed), free_port(), begin_ms()

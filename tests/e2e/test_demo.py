@@ -4,12 +4,12 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ingest.sources.demo import PATTERNS
+from tests.ports import free_port
 from tests.running import ROOT, Program, poll_until, program
 
 pytestmark = pytest.mark.e2e
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.e2e
 WITHIN_S = 60.0
 
 
-def test_summaries_serve_the_printed_query_within_a_minute(tmp_path: Path, free_port: Callable[[], int]) -> None:
+def test_summaries_serve_the_printed_query_within_a_minute(tmp_path: Path) -> None:
     port = free_port()
     flags = ["--demo.enabled", "true", "--query-engine.http-port", str(port), "--data-dir", str(tmp_path / "data")]
     command = [sys.executable, str(ROOT / "manage.py"), "runasap", *flags, "--log.min-free-disk", "0"]

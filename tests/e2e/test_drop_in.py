@@ -11,6 +11,7 @@ from precompute.clock import SystemClock
 from tests.e2e.pair import EXTERNAL, FLUSH, Pair, prometheus_config
 from tests.e2e.shop import open_shop
 from tests.e2e.talking import await_tier, crash, differences, instant, points, ranged, tier
+from tests.ports import free_port
 from tests.running import Program, poll_until, prometheus
 
 Start = Callable[..., AbstractContextManager[Program]]
@@ -47,7 +48,7 @@ def same_as_upstream(both: Pair, query: str, t_ms: int) -> str:
 
 
 def test_each_time_is_answered_by_the_first_tier_that_has_all_of_it(
-    asap_process: Start, prometheus_binary: str, tmp_path: Path, free_port: Callable[[], int]
+    asap_process: Start, prometheus_binary: str, tmp_path: Path
 ) -> None:
     port = free_port()
     with open_shop() as (target, shop):

@@ -10,7 +10,8 @@ import pytest
 
 from precompute.clock import SystemClock
 from tests.e2e.talking import instant, named, points, posted, seconds, single, tier, write
-from tests.running import Answer, Program, asap, free_port, poll_until, prometheus
+from tests.ports import free_port
+from tests.running import Answer, Program, asap, poll_until, prometheus
 
 Start = Callable[..., AbstractContextManager[Program]]
 

@@ -4,7 +4,7 @@ Its version 2.42 includes the left edge of a range and of the lookback, so steps
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from tests.e2e.expressions import DIFFERENT_IN_2_42, FROM_SUMMARIES, FROM_THE_HE
 from tests.e2e.pair import EXTERNAL, JOBS, Pair, pair, restarted
 from tests.e2e.shop import FLOORS, HELP, Shop, open_shop
 from tests.e2e.talking import await_tier, crash, differences, instant, points, posted, ranged, seconds, tier
+from tests.ports import free_port
 from tests.running import Program, poll_until
 
 pytestmark = pytest.mark.e2e
@@ -144,9 +145,7 @@ def test_the_label_endpoints_list_the_same(both: Pair) -> None:
     assert names[0] - EXTERNAL.keys() == names[1]
 
 
-def test_a_restart_in_the_middle_loses_nothing(
-    prometheus_binary: str, tmp_path: Path, free_port: Callable[[], int]
-) -> None:
+def test_a_restart_in_the_middle_loses_nothing(prometheus_binary: str, tmp_path: Path) -> None:
     """Prometheus sends again what was not acknowledged; afterwards a target that goes away is stale in both."""
     port = free_port()
     with ExitStack() as stack:

@@ -23,6 +23,7 @@ from query.slots import Slots
 from query.tiers import upstream as upstream_module
 from query.tiers.upstream import Upstream
 from tests import running
+from tests.ports import free_port
 from tests.query.answering import Server, answering, serving
 
 
@@ -163,7 +164,7 @@ def test_a_redirect_is_not_followed(server: Server, upstream_at: Maker) -> None:
 
 
 def test_nobody_there_is_told_with_name_and_reason(upstream_at: Maker) -> None:
-    url = f"http://127.0.0.1:{running.free_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(UpstreamDown, match=f"the upstream {url} cannot be asked: Connection refused"):
         ask(upstream_at(url))
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from query.api.lists import unescaped
 from query.api.views import internal_error
-from tests import running
+from tests.ports import free_port
 from tests.query.answering import Server, answering
 from tests.query.api.asking import data, error, get, heard
 from tests.query.served import NOW_S, Served, served
@@ -292,7 +292,7 @@ def test_what_we_cannot_answer_the_upstream_does(proxy: Served, behind: Server, 
 
 
 def test_an_upstream_that_is_down_is_named(proxy: Served, client: Client, tmp_path: Path, monkeypatch: Any) -> None:
-    url = f"http://127.0.0.1:{running.free_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     with served(tmp_path / "other", prometheus_server=url) as node:
         monkeypatch.setattr(apps.get_app_config("query"), "parts", node.parts)
         response = get(client, "/api/v1/query", query="rate(up[5m:1m])")

@@ -16,7 +16,7 @@ from query.slots import Slots
 from query.tiers.labelled import LabelledUpstream
 from query.tiers.recognition import LabelLookup
 from query.tiers.upstream import Upstream
-from tests import running
+from tests.ports import free_port
 from tests.query.answering import Reply, Server, answering, serving
 
 PAIR = ("cluster", "__replica__")
@@ -124,7 +124,7 @@ def test_they_are_asked_for_again_and_the_last_ones_count_meanwhile(server: Serv
 
 
 def test_where_they_were_never_known_nothing_is_asked() -> None:
-    asking = Asking(f"http://127.0.0.1:{running.free_port()}", None)
+    asking = Asking(f"http://127.0.0.1:{free_port()}", None)
     with pytest.raises(UpstreamDown, match="Connection refused"):
         asking.labelled.query("query", {"query": "up", "time": "1"}, {}, 1000)
 

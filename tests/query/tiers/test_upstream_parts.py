@@ -26,6 +26,7 @@ from query.tiers.summary import Steps
 from query.tiers.upstream import Upstream
 from query.tiers.upstream_parts import Part, UpstreamParts
 from tests import running
+from tests.ports import free_port
 from tests.query.answering import Reply, Server, answering, serving
 from tests.query.tiers.test_points import matrix, rows
 
@@ -309,7 +310,7 @@ def test_it_is_asked_again_soon_where_it_did_not_say_or_has_failed(server: Serve
 
 
 def test_nobody_there_takes_no_parts() -> None:
-    asking = Asking(f"http://127.0.0.1:{running.free_port()}", "auto")
+    asking = Asking(f"http://127.0.0.1:{free_port()}", "auto")
     assert not asking.takes_parts()
     with pytest.raises(UpstreamDown, match="Connection refused"):
         asking.read("up")
