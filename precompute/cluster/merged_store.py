@@ -103,7 +103,7 @@ class MergedStore:
         if not whole:
             return empty(())
         limits = Limits(max_samples=1 << 62, max_matrix_bytes=_LARGEST_MATRIX)
-        budget = Budget(limits, self._clock, _PATIENCE_MS)
+        budget = Budget(limits, self._clock, _PATIENCE_MS, of_work=True)
         made = merged(aggregation, [pack([part[end] for end in whole]) for part in parts], budget)
         shared = with_keys(made, self._keys.get(aggregation.id))
         self._keys[aggregation.id] = shared.keys

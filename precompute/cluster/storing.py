@@ -161,7 +161,7 @@ class Storing:
         if any(part.panes != len(ends) for part in parts):
             return None
         limits = Limits(max_samples=1 << 62, max_matrix_bytes=_LARGEST_MATRIX)
-        return merged(aggregation, parts, Budget(limits, self._clock, _PATIENCE_MS))
+        return merged(aggregation, parts, Budget(limits, self._clock, _PATIENCE_MS, of_work=True))
 
     def _part(self, aggregation_id: str, shard: Shard, ends: I64, blobs: Sequence[bytes | None]) -> Summary:
         """One shard's panes, as far as they are there and whole."""

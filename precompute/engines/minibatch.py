@@ -248,7 +248,7 @@ class MiniBatchEngine:
         self, aggregations: list[Aggregation], ends: I64, entry: int, source: Source, sink: PrecomputeSink
     ) -> None:
         limits = Limits(max_samples=1 << 62, max_matrix_bytes=_LARGEST_MATRIX)
-        budget = Budget(limits, self.clock, timeout_ms=10 * self.limits.tick_ms)
+        budget = Budget(limits, self.clock, timeout_ms=10 * self.limits.tick_ms, of_work=True)
         summaries = self._summarise(aggregations, ends, entry, source, budget)
         made = [(a.id, self._with_holes(a, s)) for a, s in zip(aggregations, summaries, strict=True)]
         with self._switching:

@@ -25,10 +25,12 @@ class Limits:
 class Budget:
     """One query's share of the limits."""
 
-    def __init__(self, limits: Limits, clock: Clock, timeout_ms: int) -> None:
-        self._limits, self._clock = limits, clock
+    def __init__(self, limits: Limits, clock: Clock, timeout_ms: int, of_work: bool = False) -> None:
+        """of_work: the time counts only as far as the process computes. For what is kept: that it was stopped or had
+        no core for a while must not decide what summaries hold."""
+        self._limits, self._clock, self._of_work = limits, clock, of_work
         self._timeout_s = timeout_ms / 1000
-        self._deadline_s = clock.monotonic_s() + self._timeout_s
+        self._began_s, self._began_cpu_s = clock.monotonic_s(), clock.cpu_s()
         self.samples_read, self.panes_read, self.groups_merged = 0, 0, 0
         self._text_bytes = 0
 
@@ -61,9 +63,15 @@ class Budget:
 
     def check_time(self) -> None:
         """Raises TimedOut once the deadline has passed."""
-        if self._clock.monotonic_s() > self._deadline_s:
+        if self._left_s() < 0:
             raise TimedOut(f"query timed out in query execution after {self._timeout_s:g}s")
 
     def left_ms(self) -> int:
         """Milliseconds until the deadline, at least 0."""
-        return max(0, int((self._deadline_s - self._clock.monotonic_s()) * 1000))
+        return max(0, int(self._left_s() * 1000))
+
+    def _left_s(self) -> float:
+        past_s = self._clock.monotonic_s() - self._began_s
+        if self._of_work:
+            past_s = min(past_s, self._clock.cpu_s() - self._began_cpu_s)
+        return self._timeout_s - past_s

@@ -1,5 +1,6 @@
 """Final panes leave Redis for the database: late enough, once, and whoever does it the same."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from precompute.stores.database import DatabaseStore
 from precompute.summaries import Summary, select
 from tests.cluster.test_worker import KEPT, World
 from tests.cluster.test_worker import world as world
-from tests.precompute.made_node import HOUR_MS, WIDTH_MS
+from tests.precompute.made_node import HOUR_MS, WIDTH_MS, StoppedClock, aggregation
 from tests.precompute.made_summaries import same
 from tests.servers import RedisServer, without_memory
 
@@ -35,14 +36,14 @@ def storing(world: World, long_term: Any, max_bytes: int = 1 << 26) -> Storing:
     return Storing(world.shards, long_term, max_bytes, WIDTH_MS, world.clock)
 
 
-def with_final_panes(world: World) -> None:
+def with_final_panes(world: World, kept: Sequence[Aggregation] = KEPT) -> None:
     """Two packs of panes have become final, all at once, and a minute has passed."""
     world.pass_time(-world.clock.now_ms() % PACK_MS)
     for _ in range(2 * PANES):
         world.scrape()
         world.pass_time(WIDTH_MS)
     world.pass_time(HOUR_MS + WIDTH_MS)
-    world.worker("a").tick(0)
+    world.worker("a", kept).tick(0)
 
 
 def a_minute_later(world: World) -> None:
@@ -69,6 +70,24 @@ def test_panes_are_stored_once_they_have_been_final_for_a_minute(world: World, l
     assert state is not None and stored.ends_ms[-1] <= state.lasting_ms < state.final_ms
     assert not np.isin(stored.ends_ms, world.partials(KEPT[0]).ends_ms).any()
     assert same(stored, _of(before, stored))
+
+
+def test_a_worker_that_is_stopped_while_it_merges_a_pack_makes_it_all_the_same(
+    world: World, long_term: DatabaseStore
+) -> None:
+    join = aggregation("x + on (job, pod) x", ("job",), accumulators=("sum",))
+    with_final_panes(world, [join])
+    for _ in range(2):
+        world.pass_time(60_000)
+        world.worker("a", [join]).tick(0)
+    stopped = StoppedClock(world.clock.now_ms())
+    store = Storing(world.shards, long_term, 1 << 26, WIDTH_MS, stopped)
+    for made in range(1, 7):  # of the hour before there were samples too; each run is out of time after one
+        store.run([join])
+        assert store.counts.packs == made
+    stored = packs(long_term, join)
+    assert stopped.stopped_s and stored.rows
+    assert not stored.flags.any()
 
 
 def _of(summary: Summary, other: Summary) -> Summary:

@@ -56,6 +56,19 @@ def aggregation(
     )
 
 
+class StoppedClock(ManualClock):
+    """Of a process that is stopped for an hour whenever it has begun to make something that is kept."""
+
+    stopped_s = 0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.stopped_s
+
+    def cpu_s(self) -> float:
+        self.stopped_s += 3600
+        return super().cpu_s()
+
+
 @dataclass
 class Core:
     """Everything of one process. `reopened` is the process after a kill: only folder and store are left."""

@@ -19,6 +19,7 @@ from tests.precompute.made_node import (
     START_MS,
     WIDTH_MS,
     Core,
+    StoppedClock,
     aggregation,
     series,
 )  # fmt: skip
@@ -75,6 +76,14 @@ def test_a_node_that_does_not_listen_seals_nothing(tmp_path: Path) -> None:
     core.clock.advance(10 * WIDTH_MS)
     core.tick()
     assert ends(core, SUM)[-1] == START_MS - LATENESS_MS
+
+
+def test_a_process_that_is_stopped_while_it_makes_a_pane_makes_it_all_the_same(tmp_path: Path) -> None:
+    core, end = Core(tmp_path, [SUM], clock=StoppedClock(START_MS)), START_MS + WIDTH_MS
+    core.write([(A, end, 1.0)])
+    seal(core, end)
+    assert values(core, SUM, end) == {("a",): 1.0}
+    assert not core.store.failed(SUM.id, 0, 1 << 60).size
 
 
 def test_every_sealed_pane_without_samples_is_coverage(tmp_path: Path) -> None:

@@ -122,3 +122,15 @@ def test_after_its_time_a_query_ends() -> None:
     with pytest.raises(TimedOut, match="after 1s"):
         budget.check_time()
     assert budget.left_ms() == 0
+
+
+def test_what_is_kept_has_time_for_the_work_that_it_is() -> None:
+    clock = ManualClock()
+    budget = Budget(Limits(), clock, 1000, of_work=True)
+    clock.advance(3_600_000, idle=True)
+    clock.advance(500)
+    budget.check_time()
+    assert budget.left_ms() == 500
+    clock.advance(501)
+    with pytest.raises(TimedOut, match="after 1s"):
+        budget.check_time()
