@@ -301,7 +301,7 @@ class Cluster(Section):
         duration_ms("10ms"), ge=0, le=1000, description="How long a write waits for others to be appended with it."
     )
     lease: DurationMs = Field(
-        duration_ms("30s"), ge=1000, description="How long a worker that is silent keeps its shards from the others."
+        duration_ms("30s"), ge=3000, description="How long a worker that is silent keeps its shards from the others."
     )
     segment: DurationMs = Field(
         duration_ms("10m"),

@@ -6,6 +6,7 @@ counts no more.
 """
 
 import secrets
+import threading
 from collections.abc import Callable, Sequence
 
 from precompute.clock import Clock
@@ -20,7 +21,7 @@ from precompute.progress import Progress, add_hole
 from precompute.touched import Touched
 
 _ENTRIES_PER_LOOK = 16
-"""Whether there is room, and whose the shard is, is looked at each so many entries."""
+"""Whether there is room, and how old the lease is, is looked at each so many entries."""
 
 
 class Lost(PrecomputeError):
@@ -28,21 +29,24 @@ class Lost(PrecomputeError):
 
 
 class ShardGround:
-    """A Ground (engines/base.py) for one worker; one thread at a time."""
+    """A Ground (engines/base.py) for one worker; one thread at a time, beside the one that calls `keep`."""
 
     def __init__(
         self, shard: Shard, holder: str, head: Head, window_ms: int, most_entries: int, clock: Clock,
-        check_room: Callable[[], None],
+        check: Callable[[Head], None],
     ) -> None:  # fmt: skip
-        """most_entries: of the log, that are read at once. check_room: raises Rejected when the heads are full.
+        """most_entries: of the log, that are read at once. check: raises Rejected when the heads are full, or no more
+        is to be read for another reason.
 
         Takes the lease. Raises Lost where another has it.
         """
         self.shard, self.head, self.touched = shard, head, Touched(window_ms)
         self.applied, self.release, self.crowded = 0, False, False
-        self._holder, self._clock, self._check_room = holder, clock, check_room
+        self._holder, self._clock, self._check = holder, clock, check
         self._log = RedisSampleLog(shard, head.table, most_entries)
-        self._clock_offset_ms = clock.now_ms() - clock.boot_ms()
+        self._stepping, self._renewed_s = threading.Lock(), 0.0
+        self._trimmed_ms = 0
+        """What the head no longer holds, whatever the server has forgotten of it."""
         self._clean_to_ms: int | None = None
         self._holes_before_ms: int | None = None
         self._found = Progress(0, 0, 0, 0)
@@ -59,6 +63,20 @@ class ShardGround:
         """As this tick began."""
         return self._state
 
+    def keep(self) -> None:
+        """Renew the lease where its end draws near, while the tick's own thread is at work; not one that has ended:
+        who stands still for so long has lost the shard. Any thread. Raises Lost and ServerDown."""
+        if self._stepping.acquire(blocking=False):
+            try:
+                if self._held_s() / 3 < self._past_s() < self._held_s():
+                    self._begin(self._rev)
+            finally:
+                self._stepping.release()
+
+    def has_lapsed(self) -> bool:
+        """Whether the lease has ended, so that another may have the shard."""
+        return self._past_s() > self._held_s()
+
     def begin(self, acceptance_ms: int) -> tuple[int, int]:
         """See Ground; the acceptance age is the shard's own."""
         self._renew()
@@ -71,26 +89,30 @@ class ShardGround:
     def commit(self, aggregation_id: str, seen: int, panes: Sequence[PaneBlob]) -> None:
         """Put panes in place. Raises Lost, and ServerDown where it is not known whether it was done."""
         new_rev, commit = secrets.token_hex(8), self.shard.commit
-        try:
-            done = commit(self._holder, self._rev, new_rev, aggregation_id, seen, panes)
-        except ServerDown:
-            done = commit(self._holder, self._rev, new_rev, aggregation_id, seen, panes)
-        if not done:
-            raise Lost(f"shard {self.shard.number} is not ours any more")
-        self._rev = new_rev
+        with self._stepping:
+            began_s = self._clock.monotonic_s()
+            try:
+                done = commit(self._holder, self._rev, new_rev, aggregation_id, seen, panes)
+            except ServerDown:
+                done = commit(self._holder, self._rev, new_rev, aggregation_id, seen, panes)
+            if not done:
+                raise Lost(f"shard {self.shard.number} is not ours any more")
+            self._rev, self._renewed_s = new_rev, began_s
 
     def settle(self, floor_ms: int) -> None:
         self._clean_to_ms = floor_ms
 
     def trim(self, keep_ms: int) -> None:
         """End the tick: what is final, what was read, and the log's trimming are one step."""
-        ended = self.shard.end(
-            self._holder, self._rev, self._clean_to_ms, self._state.bytes, self.release, self._holes_before_ms
-        )
+        with self._stepping:
+            ended = self.shard.end(
+                self._holder, self._rev, self._clean_to_ms, self._state.bytes, self.release, self._holes_before_ms
+            )
         if ended is None:
             raise Lost(f"shard {self.shard.number} is not ours any more")
-        final_ms, base_ms = ended
+        final_ms, base_ms = ended[0], max(ended[1], self._trimmed_ms)
         if base_ms > self.progress.base_ms:
+            self._trimmed_ms = base_ms
             self.head.trim(base_ms)
             self.touched.forget(base_ms)
             self.crowded = worth_compacting(self.head)
@@ -98,26 +120,37 @@ class ShardGround:
 
     def give_back(self) -> None:
         """Give the lease back; what was committed stays."""
-        self.shard.end(self._holder, self._rev, None, self._state.bytes, True, None)
+        with self._stepping:
+            self.shard.end(self._holder, self._rev, None, self._state.bytes, True, None)
 
     def forget_holes(self, before_ms: int) -> None:
         self._holes_before_ms = before_ms
 
     def oldest_ms(self) -> int | None:
         """Nothing was accepted before the shard was made, or is held before `base`."""
-        return max(self._state.born_ms, self._state.base_ms) + 1
+        return max(self._state.born_ms, self.progress.base_ms) + 1
 
     def _renew(self) -> None:
         if self._lease(self._rev) != self._rev:
             raise Lost(f"shard {self.shard.number} was held by another worker meanwhile, or its log lost entries")
 
     def _lease(self, rev: str) -> str:
-        trusted = abs(self._clock.now_ms() - self._clock.boot_ms() - self._clock_offset_ms) <= 5000
-        new_rev = secrets.token_hex(8)
-        found, other = self.shard.begin(self._holder, rev, new_rev, self._clock.now_ms(), trusted, self.applied)
+        with self._stepping:
+            return self._begin(rev)
+
+    def _begin(self, rev: str) -> str:
+        new_rev, began_s = secrets.token_hex(8), self._clock.monotonic_s()
+        found, other = self.shard.begin(self._holder, rev, new_rev, self._clock.now_ms(), self.applied)
         if found is None:
             raise Lost(f"shard {self.shard.number} is held by {other}")
+        self._renewed_s = began_s
         return found
+
+    def _held_s(self) -> float:
+        return self.shard.limits.lease_ms / 1000
+
+    def _past_s(self) -> float:
+        return self._clock.monotonic_s() - self._renewed_s
 
     def _read_state(self) -> tuple[ShardState, Progress]:
         asked = self.shard.server.ask_all([self.shard.ask_state(), self.shard.ask_holes()])
@@ -125,21 +158,18 @@ class ShardGround:
         if state is None:
             raise LogDamaged(f"shard {self.shard.number} has no metadata any more")
         progress = Progress(
-            state.floor_ms, state.final_ms, state.base_ms, state.alive_ms, parse_holes(asked[1])
-        )  # fmt: skip
+            state.floor_ms, state.final_ms, max(state.base_ms, self._trimmed_ms), state.alive_ms, parse_holes(asked[1])
+        )
         for hole in self._found.holes:
             progress = add_hole(progress, hole)
         return state, progress
 
     def _read_on(self) -> None:
         """Read the log to its end, renewing the lease while that takes long."""
-        each_s = self.shard.limits.lease_ms / 3000
-        renewed_s = self._clock.monotonic_s()
         for number, entry in enumerate(self._log.read(self.applied, self.head.table)):
             if number % _ENTRIES_PER_LOOK == 0:
-                self._check_room()
-                if self._clock.monotonic_s() - renewed_s > each_s:
-                    renewed_s = self._clock.monotonic_s()
+                self._check(self.head)
+                if self._past_s() > self._held_s() / 3:
                     self._renew()
             if entry.block is not None and len(entry.block):
                 self.head.append(entry.block)

@@ -41,6 +41,9 @@ class Workers(Protocol):
     def store(self) -> None:
         """Merge what is final into the long-term store."""
 
+    def keep(self) -> None:
+        """Once a second: hold on to what is at work, let go of what others hold. Raises nothing."""
+
     def shutdown(self) -> None:
         """Finish the batches, release the leases; ticks after that do nothing."""
 

@@ -202,15 +202,15 @@ BEGIN = Script(
     + NOW
     + _IN_LOG
     + """
--- KEYS m log   ARGV now holder rev new_rev lease · acceptance own_now trusted applied
+-- KEYS m log   ARGV now holder rev new_rev lease · acceptance own_now applied
 local now = now_ms()
 local m = redis.call('HMGET', KEYS[1], 'holder', 'until', 'rev', 'floor')
 if not m[4] then return {'missing'} end
 if m[1] ~= '' and m[1] ~= ARGV[2] and tonumber(m[2]) >= now then return {'taken', m[1]} end
 local rev, floor = ARGV[3], tonumber(m[4])
-if m[1] ~= ARGV[2] or m[3] ~= rev or rev == '' or not in_log(KEYS[2], ARGV[9]) then rev = ARGV[4] end
+if m[1] ~= ARGV[2] or m[3] ~= rev or rev == '' or not in_log(KEYS[2], ARGV[8]) then rev = ARGV[4] end
 local own = tonumber(ARGV[7])
-if ARGV[8] == '1' and math.abs(own - now) <= 5000 then
+if math.abs(own - now) <= 5000 then
   floor = math.max(floor, math.min(now, own) - tonumber(ARGV[6]))
 end
 redis.call('HSET', KEYS[1], 'holder', ARGV[2], 'until', whole(now + tonumber(ARGV[5])), 'rev', rev,

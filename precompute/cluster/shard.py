@@ -116,7 +116,7 @@ class Shard:
     # -- the worker
 
     def begin(
-        self, holder: str, rev: str, new_rev: str, own_now_ms: int, trusted: bool, applied: int = 0
+        self, holder: str, rev: str, new_rev: str, own_now_ms: int, applied: int = 0
     ) -> tuple[str | None, str]:  # fmt: skip
         """Take or renew the lease, and raise the floor: (rev, ""), or (None, who holds it).
 
@@ -125,7 +125,7 @@ class Shard:
         has no metadata.
         """
         own = self.limits
-        bounds = (own.lease_ms, own.acceptance_ms, own_now_ms, int(trusted), stream_id(applied))
+        bounds = (own.lease_ms, own.acceptance_ms, own_now_ms, stream_id(applied))
         reply = self.server.run(Call(BEGIN, (self._m, self.log_key), (self._now(), holder, rev, new_rev, *bounds)))
         if reply[0] == b"missing":
             raise LogDamaged(f"shard {self.number} has no metadata in {self.server.name}")

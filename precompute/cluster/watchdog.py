@@ -27,7 +27,7 @@ _EVERY_S = 1.0
 
 
 class Watchdog:
-    """See the module's text. Three threads: one beats, one looks, one stores; none waits for another's work."""
+    """See the module's text. Threads that beat, look, store and keep leases; none waits for another's work."""
 
     def __init__(self, kicks: Kicks, knock: Callable[[], bool], end: Callable[[str], None]) -> None:
         """knock: send this worker a message, and whether the broker took it. end: end the process for this reason."""
@@ -39,8 +39,11 @@ class Watchdog:
         self._unanswered = 0
         self._threads = [
             threading.Thread(target=self._each_second, args=(act,), name=name, daemon=True)
-            for act, name in ((self.beat, "asap-beat"), (self.look, "asap-watchdog"), (self.store, "asap-store"))
-        ]
+            for act, name in (
+                (self.beat, "asap-beat"), (self.look, "asap-watchdog"), (self.store, "asap-store"),
+                (kicks.workers.keep, "asap-keep"),
+            )
+        ]  # fmt: skip
 
     def start(self) -> None:
         for thread in self._threads:

@@ -9,6 +9,7 @@ A tick is a hint. Whatever goes wrong in one makes the shard cold at worst; what
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,6 +17,7 @@ from precompute.aggregations import Aggregation
 from precompute.clock import Clock
 from precompute.cluster.ground import Lost, ShardGround
 from precompute.cluster.partial_store import NotAtOnceAgain, PartialStore, Stored
+from precompute.cluster.server import ServerDown
 from precompute.cluster.shard import Shard
 from precompute.cluster.shards import Shards
 from precompute.cluster.storing import Storing
@@ -29,6 +31,8 @@ from precompute.selection import Index
 from precompute.sinks import DirectSink
 
 logger = logging.getLogger(__name__)
+
+_NO_ROOM_S = 600.0
 
 Outcome = Literal["done", "taken", "busy", "failed", "stopping"]
 """Of a tick: "taken" where another worker holds the shard, "busy" where a tick of it is still running here."""
@@ -82,6 +86,8 @@ class Held:
     """None while it is cold."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     counts: Counts = field(default_factory=Counts)
+    no_room: tuple[float, int] | None = None
+    """When its head had no room here, and how large it was."""
 
 
 class ShardWorkers:
@@ -121,6 +127,18 @@ class ShardWorkers:
         finally:
             self._storing.release()
 
+    def keep(self) -> None:
+        """Renew the leases of shards whose ticks take long, and drop the heads of shards that others hold. Called each
+        second, beside the ticks; raises nothing."""
+        silent = set()
+        for held in self.held_by_number:
+            if held.warm is not None and held.shard.server not in silent:
+                try:
+                    self._keep(held, held.warm)
+                except ServerDown as error:
+                    silent.add(held.shard.server)
+                    logger.debug("leases are not renewed: %s", error)
+
     def held(self) -> tuple[int, ...]:
         """Shards that are warm here."""
         return tuple(held.shard.number for held in self.held_by_number if held.warm)
@@ -136,30 +154,41 @@ class ShardWorkers:
 
     def head_bytes(self) -> int:
         """Memory of all heads."""
-        return sum(held.warm.ground.head.size_bytes() for held in self.held_by_number if held.warm)
+        return sum(head.size_bytes() for head in self._heads())
 
     def shutdown(self) -> None:
-        """Finish what is being summarised, and give every shard back."""
+        """Finish what is being summarised, and give every shard back: first those that nothing is done for."""
         self._stopping = True
+        for held in self.held_by_number:
+            if held.lock.acquire(blocking=False):
+                self._give_back(held)
+                held.lock.release()
         for held in self.held_by_number:
             if warm := held.warm:
                 warm.engine.shutdown()
-        for held in self.held_by_number:
             with held.lock:
                 self._give_back(held)
 
     def _tick(self, held: Held, release: bool) -> Outcome:
-        was_warm = held.warm is not None
+        warm = held.warm
         try:
             warm = held.warm = self._warmed(held)
             warm.ground.release = release
+            if self._stopping:
+                return "stopping"
             warm.engine.run(warm.sink)
         except Lost as lost:
-            held.counts.lost += was_warm
             held.warm = None
-            if was_warm:
-                logger.warning("%s; its head is dropped", lost)
+            if warm is not None:
+                self._note_lost(held, str(lost))
             return "taken"
+        except Rejected as full:  # others may have room, and those that are held here have more
+            held.counts.failed += 1
+            logger.warning("shard %d is not kept here: %s", held.shard.number, full)
+            if warm is not None:
+                held.no_room = self._clock.monotonic_s(), warm.ground.head.size_bytes()
+            self._give_back(held)
+            return "failed"
         except PrecomputeError as error:
             held.counts.failed += 1
             logger.warning("shard %d: the tick failed: %s", held.shard.number, error)
@@ -179,19 +208,60 @@ class ShardWorkers:
 
     def _build(self, held: Held, aggregations: Sequence[Aggregation]) -> Warm:
         own = self.settings
+        self._check_again(held)
         head = Head(SeriesTable(own.hash_seed, len(self.shards)), own.head_max_bytes)
-        ground = ShardGround(held.shard, own.name, head, own.window_ms, own.batch, self._clock, self._check_room)
+        ground = ShardGround(held.shard, own.name, head, own.window_ms, own.batch, self._clock, self._check)
         store, source = PartialStore(held.shard, ground.commit, self._stored), HeadSource(head, Index())
         engine = MiniBatchEngine(ground, source, store, aggregations, own.engine, self._clock, shard_summaries)
-        ground.begin(own.engine.acceptance_ms)
+        try:
+            ground.begin(own.engine.acceptance_ms)
+        except Rejected:
+            held.no_room = self._clock.monotonic_s(), head.size_bytes()
+            ground.give_back()
+            raise
         engine.load()
         held.counts.cold += 1
         return Warm(ground, engine, DirectSink(store), self._clock.now_ms())
 
-    def _check_room(self) -> None:
-        used = self.head_bytes()
-        if used > self.settings.head_max_bytes:
-            raise Rejected(f"the heads hold {used} bytes; head.max_bytes is {self.settings.head_max_bytes}")
+    def _check(self, head: Head) -> None:
+        """Whether this head may read on."""
+        if self._stopping:
+            raise Rejected("this worker ends")
+        self._check_room(head.size_bytes() + sum(one.size_bytes() for one in self._heads() if one is not head))
+
+    def _heads(self) -> list[Head]:
+        return [warm.ground.head for held in self.held_by_number if (warm := held.warm)]
+
+    def _check_again(self, held: Held) -> None:
+        """A log whose samples had no room a short while ago is read again only where they would have."""
+        if held.no_room and self._clock.monotonic_s() - held.no_room[0] < _NO_ROOM_S:
+            self._check_room(self.head_bytes() + held.no_room[1])
+
+    def _check_room(self, used_bytes: int) -> None:
+        if used_bytes > self.settings.head_max_bytes:
+            most = self.settings.head_max_bytes
+            raise Rejected(f"the heads would hold {used_bytes} bytes; head.max_bytes is {most}")
+
+    def _keep(self, held: Held, warm: Warm) -> None:
+        if not warm.ground.has_lapsed():
+            if held.lock.locked():  # by a tick
+                with suppress(Lost):  # which finds that out itself
+                    warm.ground.keep()
+        elif held.lock.acquire(blocking=False):
+            try:
+                self._drop_if_taken(held)
+            finally:
+                held.lock.release()
+
+    def _drop_if_taken(self, held: Held) -> None:
+        state = held.shard.state()
+        if held.warm and state and state.holder not in ("", self.name):
+            held.warm = None
+            self._note_lost(held, f"shard {held.shard.number} is held by {state.holder}")
+
+    def _note_lost(self, held: Held, why: str) -> None:
+        held.counts.lost += 1
+        logger.warning("%s; its head is dropped", why)
 
     def _count(self, held: Held, warm: Warm) -> None:
         counts = held.counts

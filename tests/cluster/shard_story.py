@@ -54,7 +54,7 @@ class Worker:
 
     def tick(self) -> Iterator[None]:
         """The steps of a tick; may be left after any of them."""
-        rev, _ = self.shard.begin(self.holder, self.rev, self._nonce(), self._now_ms(), trusted=True)
+        rev, _ = self.shard.begin(self.holder, self.rev, self._nonce(), self._now_ms())
         if rev is None:
             return
         if rev != self.rev:

@@ -48,7 +48,7 @@ class StandinWorkers:
 
     def _tick(self, shard: int, release: bool) -> str:
         one = self._shards.all[shard]
-        rev, _ = one.begin(self.name, self._revs.get(shard, ""), uuid.uuid4().hex, self._clock.now_ms(), True)
+        rev, _ = one.begin(self.name, self._revs.get(shard, ""), uuid.uuid4().hex, self._clock.now_ms())
         if rev is None:
             self._revs.pop(shard, None)
             return "taken"
@@ -63,6 +63,9 @@ class StandinWorkers:
 
     def held(self) -> tuple[int, ...]:
         return tuple(self._revs)
+
+    def keep(self) -> None:
+        """Its ticks are short."""
 
     def store(self) -> None:
         self._shards.first.ask("RPUSH", "stores", self.name)

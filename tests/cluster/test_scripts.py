@@ -45,7 +45,7 @@ def block(sender: Sender, *t_ms: int, series: str = "a") -> Block:
 
 
 def begun(shard: Shard, clock: ManualClock, holder: str = "w", rev: str = "", new_rev: str = "r1") -> str | None:
-    return shard.begin(holder, rev, new_rev, clock.now_ms(), trusted=True)[0]
+    return shard.begin(holder, rev, new_rev, clock.now_ms())[0]
 
 
 def ended(shard: Shard, rev: str, clean_to_ms: int | None) -> tuple[int, int] | None:
@@ -118,7 +118,7 @@ def test_a_shard_without_metadata_takes_nothing(shard: Shard, sender: Sender, re
     assert sender.send(block(sender, NOW_MS)).outcome == "missing"
     assert sender.beat().outcome == "missing"
     with pytest.raises(LogDamaged):
-        shard.begin("w", "", "r", NOW_MS, trusted=True)
+        shard.begin("w", "", "r", NOW_MS)
 
 
 def test_a_new_shard_claims_nothing_of_the_past_unless_it_is_a_first_install(redis: RedisServer) -> None:
@@ -202,7 +202,7 @@ def test_a_hole_is_noted_whatever_the_floor(shard: Shard) -> None:
 
 def test_a_lease_is_taken_once_renewed_by_its_holder_and_free_when_it_ends(shard: Shard, clock: ManualClock) -> None:
     assert begun(shard, clock) == "r1"
-    assert shard.begin("other", "", "r2", clock.now_ms(), trusted=True) == (None, "w")
+    assert shard.begin("other", "", "r2", clock.now_ms()) == (None, "w")
     assert begun(shard, clock, rev="r1", new_rev="r3") == "r1"
     clock.advance(LIMITS.lease_ms + 1)
     assert begun(shard, clock, holder="other", new_rev="r4") == "r4"
@@ -269,16 +269,16 @@ def test_a_lease_given_back_is_free_and_its_holder_is_not_warm(shard: Shard, clo
 
 def test_the_floor_follows_the_clock_that_is_behind_and_never_falls(shard: Shard, clock: ManualClock) -> None:
     clock.advance(10_000)
-    shard.begin("w", "", "r", clock.now_ms() - 3000, trusted=True)
+    shard.begin("w", "", "r", clock.now_ms() - 3000)
     assert floor_ms(shard) == FLOOR_MS + 7000
-    shard.begin("w", "r", "r", clock.now_ms() - 5000, trusted=True)
+    shard.begin("w", "r", "r", clock.now_ms() - 5000)
     assert floor_ms(shard) == FLOOR_MS + 7000
 
 
-@pytest.mark.parametrize(("behind_ms", "trusted"), [(5001, True), (-5001, True), (0, False)])
-def test_the_floor_stays_while_clocks_differ(shard: Shard, clock: ManualClock, behind_ms: int, trusted: bool) -> None:
+@pytest.mark.parametrize("behind_ms", [5001, -5001])
+def test_the_floor_stays_while_clocks_differ(shard: Shard, clock: ManualClock, behind_ms: int) -> None:
     clock.advance(20_000)
-    shard.begin("w", "", "r", clock.now_ms() - behind_ms, trusted)
+    shard.begin("w", "", "r", clock.now_ms() - behind_ms)
     assert floor_ms(shard) == FLOOR_MS
 
 

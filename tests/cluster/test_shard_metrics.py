@@ -52,7 +52,7 @@ def test_a_clock_that_is_ahead_is_seen_and_makes_no_shard_silent(shards: Shards)
 
 
 def test_who_holds_a_shard_is_judged_by_its_servers_clock(shards: Shards) -> None:
-    shards.all[1].begin("a", "", "r1", SystemClock().now_ms(), trusted=True)
+    shards.all[1].begin("a", "", "r1", SystemClock().now_ms())
     found = shown(shards, ahead(2 * LIMITS.lease_ms))
     assert [found["asap_shard_held", str(number)] for number in range(SHARDS)] == [0, 1, 0, 0]
 
