@@ -243,11 +243,11 @@ def test_what_has_seen_an_entry_that_is_lost_is_not_committed(
 ) -> None:
     entry = sender.send(block(sender, NOW_MS)).entry
     begun(shard, clock)
-    assert shard.begin("w", "r1", "r2", NOW_MS, True, entry)[0] == "r1"
+    assert shard.begin("w", "r1", "r2", NOW_MS, entry)[0] == "r1"
     assert shard.commit("w", "r1", "r2", "a", entry, [PANE])
     shard.server.ask("XDEL", shard.log_key, stream_id(entry))
     assert not shard.commit("w", "r2", "r3", "a", entry, [PANE])
-    assert shard.begin("w", "r2", "r3", NOW_MS, True, entry)[0] == "r3"
+    assert shard.begin("w", "r2", "r3", NOW_MS, entry)[0] == "r3"
 
 
 def test_one_who_was_overtaken_can_neither_commit_nor_end(shard: Shard, clock: ManualClock) -> None:
