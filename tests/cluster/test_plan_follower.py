@@ -6,10 +6,13 @@ from collections.abc import Sequence
 import pytest
 
 from precompute.clock import ManualClock
+from precompute.cluster.crew import Crew
+from precompute.cluster.kicks import Kicks
 from precompute.cluster.plan import PlanFollower, PlanUnknown, SharedPlan
 from precompute.cluster.replies import ShardLimits
 from precompute.cluster.server import Server, ServerDown
 from precompute.cluster.shards import Shards
+from precompute.cluster.watchdog import UNKICKED_PERIODS, Watchdog
 from precompute.cluster.worker import ShardWorkers, WorkerSettings
 from precompute.definitions import Definition, Kept, definition_of
 from precompute.engines.minibatch import EngineLimits
@@ -100,4 +103,10 @@ def test_with_the_first_server_away_only_its_own_shards_are_not_ticked() -> None
         assert {worker.tick(number) for number in (0, 3)} == {"done"}
         first.kill()
         assert [worker.tick(number) for number in range(4)] == ["failed", "done", "failed", "done"], "1 was cold"
+        kicks, ended = Kicks(worker, shards, Crew(shards.first), WIDTH_MS, clock), list[str]()
+        clock.advance((UNKICKED_PERIODS + 1) * WIDTH_MS)
+        before = [held.counts.ticks for held in worker.held_by_number]
+        Watchdog(kicks, lambda: False, ended.append).look()
+        ticked = [held.counts.ticks - was for held, was in zip(worker.held_by_number, before, strict=True)]
+        assert (ticked, ended) == ([0, 1, 0, 1], []), "nobody can place: what is held is ticked all the same"
         shards.close()
