@@ -5,6 +5,7 @@ from functools import partial
 from asap_project.config import Config
 from asap_project.keeping import kept_again
 from asap_project.redis_setup import look_at
+from precompute.clock import Clock
 from precompute.cluster.fitness import judge_log
 from precompute.cluster.plan import PlanFollower, SharedPlan
 from precompute.cluster.replies import ShardLimits
@@ -29,9 +30,9 @@ def shards_of(config: Config) -> Shards:
     return Shards(config.redis.log_urls, count, limits)
 
 
-def plan_follower(config: Config, plan: SharedPlan) -> PlanFollower:
+def plan_follower(config: Config, plan: SharedPlan, clock: Clock) -> PlanFollower:
     """The aggregations in force, as far as this config allows them."""
-    return PlanFollower(plan, partial(kept_again, config=config))
+    return PlanFollower(plan, partial(kept_again, config=config), clock)
 
 
 def agree_on(config: Config, shards: Shards) -> None:

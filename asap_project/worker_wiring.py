@@ -28,7 +28,7 @@ def streaming_worker(config: Config, name: str) -> Kicks:
     clock, shards, database = SystemClock(), shards_of(config), DatabaseStore()
     look_at_logs(config, shards)
     agree_on(config, shards)
-    plan = plan_follower(config, SharedPlan(shards.first))
+    plan = plan_follower(config, SharedPlan(shards.first), clock)
     window_ms = config.engine.minibatch.window_size
     storing = Storing(shards, database, config.redis.max_summary_bytes, window_ms, clock)
 

@@ -1,7 +1,8 @@
 """Definitions of aggregations as they are kept over a restart, and the contract of what keeps them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from precompute.aggregations import Aggregation
@@ -63,14 +64,22 @@ def definition_of(kept: Kept) -> Definition:
     )  # fmt: skip
 
 
+Settle = Callable[[Mapping[str, Definition]], Mapping[str, Definition]]
+"""From definitions as they are written down, by id, to those that shall be; what it leaves out goes."""
+
+
 class DefinitionStore(Protocol):
     """Keeps definitions, one for each id. Any thread may call it; every method may raise StoreError."""
 
     def definitions(self) -> tuple[Definition, ...]:
         """All that are whole, in order of their ids; those that cannot be read are left out, and logged."""
 
-    def save(self, new: Sequence[Definition], gone: Sequence[str]) -> None:
-        """Keep these, in place of those with the same ids, and let go of some ids; all of it or, on an error, none."""
+    def change(self, names: Collection[str], settle: Settle) -> Mapping[str, Definition]:
+        """Put what `settle` makes of the definitions with these ids in their place, and say what that is.
+
+        Nobody else changes them between: other processes do so too, and what one had read before may be no more. On an
+        error, one of `settle` too, nothing has changed. `settle` names no other ids, and may be called again.
+        """
 
 
 class MemoryDefinitions:
@@ -78,10 +87,13 @@ class MemoryDefinitions:
 
     def __init__(self) -> None:
         self._held: dict[str, Definition] = {}
+        self._lock = threading.Lock()
 
     def definitions(self) -> tuple[Definition, ...]:
         return tuple(self._held[name] for name in sorted(self._held))
 
-    def save(self, new: Sequence[Definition], gone: Sequence[str]) -> None:
-        left = {name: held for name, held in self._held.items() if name not in gone}
-        self._held = {**left, **{one.id: replace(one) for one in new}}
+    def change(self, names: Collection[str], settle: Settle) -> Mapping[str, Definition]:
+        with self._lock:
+            after = settle({name: held for name, held in self._held.items() if name in names})
+            self._held = {**{name: held for name, held in self._held.items() if name not in names}, **after}
+        return after

@@ -6,6 +6,9 @@
 
 A change is made in the engine first, for all queries at once, and then written down. Where either fails the plan
 before stays in force.
+
+Other processes may have written something else meanwhile. Each change is made to what is written down by then, and a
+planner's leaves alone what is no more as it was when that judged; what is found there is in force here too.
 """
 
 import logging
@@ -14,15 +17,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from precompute.aggregations import Aggregation
-from precompute.definitions import DefinitionStore, Kept, Origin, definition_of
+from precompute.definitions import Definition, DefinitionStore, Kept, Origin, definition_of
 from precompute.engines.base import Panes
-from precompute.errors import KeptByConfig, LimitExceeded, NotKept
-from precompute.stores.base import StoreError
+from precompute.errors import KeptByConfig, LimitExceeded, NotKept, PrecomputeError
 
 logger = logging.getLogger(__name__)
 
 MOST = 2000
 """How many are kept at most: each costs work at every tick, and each query is held against all of its metric."""
+
+_Change = Callable[[Kept | None], Kept | None]
+"""What becomes of one, from what it is now; None: not kept."""
 
 
 class PlanInForce:
@@ -35,6 +40,8 @@ class PlanInForce:
         fills what is new."""
         self.engine, self._definitions, self._changed = engine, definitions, changed
         self._kept: Mapping[str, Kept] = {one.aggregation.id: one for one in kept}
+        self._unwritten: frozenset[str] = frozenset()
+        """Suspended here, which could not be written down."""
         self._lock = threading.Lock()
 
     @property
@@ -44,20 +51,21 @@ class PlanInForce:
 
     def find(self, aggregation_id: str) -> Kept:
         """Raises NotKept."""
-        if (found := self._kept.get(aggregation_id)) is None:
-            raise NotKept(f"no aggregation {aggregation_id} is kept")
-        return found
+        return _found(aggregation_id, self._kept.get(aggregation_id))
 
     def switch(self, new: Sequence[Aggregation], origin: Origin = "planner") -> None:
         """Of all that is not pinned, keep exactly `new`; what of it was not kept before is of this origin, what was is
         kept for as long as either says.
 
-        Raises StoreError and LimitExceeded, and then nothing has changed.
+        What another process has changed meanwhile stays as that has it. Raises StoreError and LimitExceeded, and then
+        nothing has changed.
         """
         with self._lock:
-            stay = {name: one for name, one in self._kept.items() if one.stays}
-            asked = {a.id: self._longer(a) or Kept(a, origin, pinned=False) for a in new}
-            self._change({**stay, **{name: one for name, one in asked.items() if name not in stay}})
+            old, stay = self._kept, {name: one for name, one in self._kept.items() if one.stays}
+            asked = {a.id: self._longer(a) or Kept(a, origin, pinned=False) for a in new if a.id not in stay}
+            wanted = {**stay, **asked}
+            changed = [name for name in {**old, **wanted} if old.get(name) != wanted.get(name)]
+            self._change(wanted, {name: _unless_changed(old.get(name), wanted.get(name)) for name in changed})
 
     def _longer(self, new: Aggregation) -> Kept | None:
         """What is kept under its id, with the longer retention."""
@@ -72,19 +80,19 @@ class PlanInForce:
         with self._lock:
             if (found := self._kept.get(aggregation_id)) is None:
                 return
-            suspended = replace(found, suspended=True)
-            kept = {**self._kept, aggregation_id: suspended}
+            kept = {**self._kept, aggregation_id: replace(found, suspended=True)}
             self.engine.replace(in_service(kept.values()))
-            self._kept = kept
-            self._definitions.save([definition_of(suspended)], [])
+            self._kept, self._unwritten = kept, self._unwritten | {aggregation_id}
+            self._kept = self._written(kept, {aggregation_id: lambda now: now and replace(now, suspended=True)})
         self._changed()
 
     def adopt(self, kept: Sequence[Kept]) -> None:
         """What another process keeps by now, which has written it down. Raises StoreError, and nothing has changed."""
         with self._lock:
             old, new = self._kept, {one.aggregation.id: one for one in kept}
-            if in_service(old.values()) != in_service(new.values()):
-                self.engine.replace(in_service(new.values()))
+            self._unwritten &= new.keys()
+            new.update({name: replace(new[name], suspended=True) for name in self._unwritten})
+            self._serve(old, new)
             self._kept = new
             self._tell(old, new)
 
@@ -97,7 +105,7 @@ class PlanInForce:
         with self._lock:
             if aggregation.id in self._kept:
                 self._changeable(aggregation.id)
-            self._change({**self._kept, aggregation.id: kept})
+            self._change_one(aggregation.id, lambda _: kept)
         return kept
 
     def pin(self, aggregation_id: str, pinned: bool) -> Kept:
@@ -109,44 +117,94 @@ class PlanInForce:
             found = self.find(aggregation_id)
             if not (pinned and found.suspended):
                 self._changeable(aggregation_id)
-            kept = replace(found, pinned=pinned, suspended=found.suspended and not pinned)
-            self._change({**self._kept, aggregation_id: kept})
-        return kept
+            self._change_one(aggregation_id, lambda now: _pinned(_found(aggregation_id, now), pinned))
+            return self.find(aggregation_id)
 
     def delete(self, aggregation_id: str) -> None:
         """Keep it no longer. Raises NotKept, KeptByConfig and StoreError."""
         with self._lock:
             self._changeable(aggregation_id)
-            self._change({name: one for name, one in self._kept.items() if name != aggregation_id})
+            self._change_one(aggregation_id, lambda _: None)
 
     def _changeable(self, aggregation_id: str) -> None:
         if self.find(aggregation_id).origin == "config":
             raise KeptByConfig(f"aggregation {aggregation_id} is in the config; change it there")
 
-    def _change(self, new: Mapping[str, Kept]) -> None:
-        """Put `new` in place of what is kept, here, in the engine and in the database."""
+    def _change_one(self, aggregation_id: str, change: _Change) -> None:
+        changed = change(self._kept.get(aggregation_id))
+        self._change(_with(self._kept, {aggregation_id: changed}), {aggregation_id: change})
+
+    def _change(self, guess: Mapping[str, Kept], changes: Mapping[str, _Change]) -> None:
+        """Make these changes to what is kept, here, in the engine and in the database. guess: what that comes to,
+        unless something else is written down by now."""
         old = self._kept
-        if len(new) > max(MOST, len(old)):
+        if len(guess) > max(MOST, len(old)):
             raise LimitExceeded(f"{MOST} aggregations are kept, which is the most")
-        before, after = in_service(old.values()), in_service(new.values())
-        if before != after:
-            self.engine.replace(after)
+        self._serve(old, guess)
         try:
-            saved = [definition_of(one) for name, one in new.items() if old.get(name) != one]
-            self._definitions.save(saved, [name for name in old if name not in new])
-        except StoreError:
-            self.engine.replace(before)
+            new = self._written(guess, changes)
+        except PrecomputeError:
+            self._serve(guess, old)
             raise
         self._kept = new
-        if before != after:
+        self._serve(guess, new)
+        if old != new:
             self._tell(old, new)
             self._changed()
+
+    def _serve(self, old: Mapping[str, Kept], new: Mapping[str, Kept]) -> None:
+        if in_service(old.values()) != in_service(new.values()):
+            self.engine.replace(in_service(new.values()))
+
+    def _written(self, guess: Mapping[str, Kept], changes: Mapping[str, _Change]) -> Mapping[str, Kept]:
+        """What is kept once these changes are made to what is written down by now. guess: as in `_change`."""
+        known = {**guess, **self._kept}
+
+        def settle(found: Mapping[str, Definition]) -> Mapping[str, Definition]:
+            now = {name: _as_written(known[name], found.get(name)) for name in changes if name in known}
+            after = {name: change(now.get(name)) for name, change in changes.items()}
+            left = {name: one for name, one in found.items() if after[name] == now.get(name)}
+            return {**{name: definition_of(one) for name, one in after.items() if one and one != now.get(name)}, **left}
+
+        there = self._definitions.change(changes.keys(), settle)
+        self._unwritten -= changes.keys()
+        return _with(guess, {name: _as_written(known[name], there.get(name)) for name in changes})
 
     def _tell(self, old: Mapping[str, Kept], new: Mapping[str, Kept]) -> None:
         for name in sorted(old.keys() ^ new.keys()):
             one, word = (new[name], "kept") if name in new else (old[name], "kept no longer")
             a = one.aggregation
             logger.info("aggregation %s (%s %s, %s) is %s", name, a.expr, a.grouping_text(), one.origin, word)
+
+
+def _with(kept: Mapping[str, Kept], changed: Mapping[str, Kept | None]) -> Mapping[str, Kept]:
+    """With these in place of those of the same ids, or without."""
+    return {name: one for name, one in {**kept, **changed}.items() if one is not None}
+
+
+def _found(aggregation_id: str, kept: Kept | None) -> Kept:
+    if kept is None:
+        raise NotKept(f"no aggregation {aggregation_id} is kept")
+    return kept
+
+
+def _unless_changed(was: Kept | None, new: Kept | None) -> _Change:
+    """`new`, if it is still as it was; else as it is."""
+    return lambda now: new if now == was else now
+
+
+def _pinned(kept: Kept, pinned: bool) -> Kept:
+    return replace(kept, pinned=pinned, suspended=kept.suspended and not pinned)
+
+
+def _as_written(known: Kept, written: Definition | None) -> Kept | None:
+    """What is kept by what is written down of it. Of the config's that says only whether it is suspended."""
+    if known.origin == "config":
+        return replace(known, suspended=written is not None and written.suspended)
+    if written is None or written.origin == "config":
+        return None
+    aggregation = replace(known.aggregation, accumulators=written.accumulators, retention_ms=written.retention_ms)
+    return Kept(aggregation, written.origin, written.pinned, written.suspended)
 
 
 def in_service(kept: Iterable[Kept]) -> tuple[Aggregation, ...]:

@@ -4,21 +4,24 @@ And when a cluster's install began.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 
 import orjson
 from django.db import connections, transaction
 from django.db.models import QuerySet
-from django.db.utils import Error
+from django.db.utils import Error, IntegrityError
 
-from precompute.definitions import Definition
+from precompute.definitions import Definition, Settle
 from precompute.models import AggregationDefinition, Install
 from precompute.stores.base import StoreError
 
 logger = logging.getLogger(__name__)
 
 _STARTING_MS = 60_000
+_MOST_TRIES = 10
+"""Each that fails says that another process has made one of the rows meanwhile."""
 
 
 class DatabaseDefinitions:
@@ -35,17 +38,31 @@ class DatabaseDefinitions:
             raise _failed(error) from error
         return tuple(read for name, content in rows if (read := _read(name, bytes(content))) is not None)
 
-    def save(self, new: Sequence[Definition], gone: Sequence[str]) -> None:
+    def change(self, names: Collection[str], settle: Settle) -> Mapping[str, Definition]:
         connections[self._using].close_if_unusable_or_obsolete()
         try:
-            with transaction.atomic(using=self._using):
-                for name in gone:
-                    self._rows().filter(aggregation_id=name).delete()
-                for one in new:
-                    content = orjson.dumps(asdict(one))
-                    self._rows().update_or_create(aggregation_id=one.id, defaults={"content": content})
+            for _ in range(_MOST_TRIES - 1):
+                with suppress(IntegrityError):
+                    return self._change(names, settle)
+            return self._change(names, settle)
         except Error as error:
             raise _failed(error) from error
+
+    def _change(self, names: Collection[str], settle: Settle) -> Mapping[str, Definition]:
+        """Raises IntegrityError where a row was made after we looked: it could not be locked then."""
+        with transaction.atomic(using=self._using):
+            locked = self._rows().select_for_update().filter(aggregation_id__in=list(names)).order_by("aggregation_id")
+            read = {name: _read(name, bytes(content)) for name, content in locked.values_list("pk", "content")}
+            found = {name: one for name, one in read.items() if one is not None}
+            after = settle(found)
+            self._rows().filter(aggregation_id__in=found.keys() - after.keys()).delete()
+            for name, one in sorted(after.items()):
+                content = orjson.dumps(asdict(one))
+                if name not in read:
+                    self._rows().create(aggregation_id=name, content=content)
+                elif one != read[name]:
+                    self._rows().filter(aggregation_id=name).update(content=content)
+        return after
 
     def _rows(self) -> "QuerySet[AggregationDefinition]":
         return AggregationDefinition.objects.using(self._using)

@@ -69,7 +69,7 @@ def test_connections_beyond_the_bound_are_closed_and_the_next_is_served() -> Non
                 idle.enter_context(closing(socket.create_connection(("127.0.0.1", server.port))))
             with closing(socket.create_connection(("127.0.0.1", server.port), timeout=5)) as one_more:
                 assert one_more.recv(1) == b""
-        poll_until(lambda: answers(server), 5, "a free place")
+        poll_until(lambda: answers(server), 30, "a free place")
 
 
 def answers(server: HealthServer) -> bool:

@@ -85,7 +85,7 @@ def test_a_query_under_way_is_answered_before_the_end(tmp_path: Path) -> None:
     with standin(tmp_path) as running:
         asking = threading.Thread(target=lambda: answers.append(http(f"{running.url}/slow?s=2")))
         asking.start()
-        poll_until(lambda: "standin: slow" in running.log(), 5, "the query has arrived")
+        poll_until(lambda: "standin: slow" in running.log(), 30, "the query has arrived")
         assert running.stop(STOPS_WITHIN_S) == 0
         asking.join()
     assert [answer.body for answer in answers] == [b"done"]

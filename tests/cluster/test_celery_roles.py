@@ -38,7 +38,7 @@ def test_at_sigterm_a_worker_finishes_its_batch_gives_its_shards_back_and_exits_
     whole.forget()
     began_s = time.monotonic()
     assert a.stop() == 0
-    assert time.monotonic() - began_s < 10
+    assert time.monotonic() - began_s < 30
     assert whole.holders() == [""] * SHARDS
     assert len(whole.ticks()) == 1
     assert whole.log.cli("hkeys", "{crew}said") == ""

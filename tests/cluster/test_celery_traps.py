@@ -54,8 +54,9 @@ def test_two_schedulers_do_no_more_than_one(whole: Kicked) -> None:
     whole.forget()
     began_s = time.monotonic()
     poll_until(lambda: len(whole.ticks()) == SHARDS and min(whole.ticks().values()) >= 5, 30, "five rounds")
+    most = max(whole.ticks().values())
     rounds = (time.monotonic() - began_s) / WINDOW_S
-    assert max(whole.ticks().values()) <= rounds + 2
+    assert most <= rounds + 2
     assert all(scheduler.process.poll() is None for scheduler in schedulers)
 
 
@@ -102,7 +103,7 @@ def test_a_tick_that_never_ends_does_not_keep_a_worker_from_ending(whole: Kicked
     poll_until(lambda: "a" in whole.holders(), 30, "the tick runs")
     began_s = time.monotonic()
     assert a.stop() == 1
-    assert time.monotonic() - began_s < 10
+    assert time.monotonic() - began_s < 30
 
 
 def test_messages_for_a_worker_that_does_not_come_back_do_not_stay(whole: Kicked) -> None:
@@ -133,4 +134,4 @@ def test_a_message_to_a_broker_that_does_not_answer_is_given_up(whole: Kicked) -
     began_s = time.monotonic()
     with paused(whole.broker), pytest.raises(OperationalError):
         app.send_task("any", retry=False)
-    assert time.monotonic() - began_s < 10
+    assert time.monotonic() - began_s < 30

@@ -98,7 +98,7 @@ def test_a_partial_that_vanishes_while_it_is_read_is_looked_for_in_the_database(
     some_minutes(cluster, seed=25)
     with cluster.follower(using) as follower:
         put_away(cluster, 0, DatabaseStore(using), some_ends(cluster, 2, 6))
-        poll_until(lambda: summaries_agree(cluster, follower), 5.0, "the pack is found")
+        poll_until(lambda: summaries_agree(cluster, follower), FOLLOW_S, "the pack is found")
 
 
 def test_a_partial_that_vanishes_for_good_is_a_gap_that_the_head_fills(cluster: Cluster, using: str) -> None:

@@ -70,6 +70,17 @@ def test_what_two_processes_change_at_the_same_time_is_kept_by_both_and_by_the_w
     server.close()
 
 
+def test_a_pin_is_heard_of_by_the_other_process(redis: RedisServer) -> None:
+    server, definitions = Server(redis.url), MemoryDefinitions()
+    one, other, x = Process(server, definitions), Process(server, definitions), aggregation("x")
+    one.plan.create(x, pinned=False)
+    other.keeper._look()
+    one.plan.pin(x.id, True)
+    other.keeper._look()
+    assert other.plan.find(x.id).pinned
+    server.close()
+
+
 def test_what_is_written_while_another_plan_is_taken_over_is_not_lost(redis: RedisServer) -> None:
     server, definitions = Server(redis.url), MemoryDefinitions()
     process, x = Process(server, definitions), aggregation("x")

@@ -1,6 +1,7 @@
 """What every role shows of shards and of their servers: by the server's own clock, and as far as it can be asked."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -9,10 +10,12 @@ from precompute.cluster.metrics import ShardCollector
 from precompute.cluster.replies import appended
 from precompute.cluster.shards import Shards
 from precompute.log.base import Hole
-from tests.cluster.made_shards import LIMITS
+from tests.cluster import made_shards
 from tests.servers import RedisServer, redis_server
 
-AHEAD_MS = 7_000
+LIMITS = replace(made_shards.LIMITS, lease_ms=600_000)
+AHEAD_MS = 3_600_000
+"""So far that no test which stands still for a while comes near it."""
 SHARDS = 4
 
 
@@ -46,9 +49,9 @@ def ahead(ms: int) -> ManualClock:
 def test_a_clock_that_is_ahead_is_seen_and_makes_no_shard_silent(shards: Shards) -> None:
     found = shown(shards, ahead(AHEAD_MS))
     for server in shards.servers:
-        assert found["asap_clock_ahead_seconds", server.name] == pytest.approx(AHEAD_MS / 1000, abs=2)
+        assert found["asap_clock_ahead_seconds", server.name] == pytest.approx(AHEAD_MS / 1000, abs=600)
     for number in map(str, range(SHARDS)):
-        assert found["asap_shard_silent_seconds", number] < 5
+        assert found["asap_shard_silent_seconds", number] < 600
 
 
 def test_who_holds_a_shard_is_judged_by_its_servers_clock(shards: Shards) -> None:

@@ -25,7 +25,7 @@ class Watched:
         shards = Shards([redis.url], 2, LIMITS)
         shards.create(True)
         self.workers = StandinWorkers("a", shards)
-        self.kicks = Kicks(self.workers, shards, Crew(shards.first), PERIOD_S * 1000, self.clock)
+        self.kicks = Kicks(self.workers, shards, Crew(shards.first, self.clock.now_ms), PERIOD_S * 1000, self.clock)
         self.redis, self.knocks, self.ended = redis, 0, list[str]()
         self.broker_takes, self.comes_back = True, False
         self.dog = Watchdog(self.kicks, self._knock, self.ended.append)
@@ -93,11 +93,11 @@ def test_storing_unasked_hides_neither_a_deaf_consumer_nor_that_it_is_stuck(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = threading.Event()
-    monkeypatch.setattr(watched.workers, "store", lambda: ended.wait(30))
+    monkeypatch.setattr(watched.workers, "store", lambda: ended.wait(120))
     watched.clock.advance(UNKICKED_PERIODS * PERIOD_S * 1000 + 1)
     stuck = threading.Thread(target=watched.dog.store)
     stuck.start()
-    poll_until(lambda: watched.kicks._unasked, 10, "it stores")
+    poll_until(lambda: watched.kicks._unasked, 30, "it stores")
     watched.pass_periods(UNANSWERED + 0.5)
     assert watched.ended == ["4 messages for this worker were taken, and none has come"]
     watched.comes_back = True
@@ -144,10 +144,10 @@ def test_what_runs_for_long_is_waited_for_and_what_never_ends_ends_the_process(
     watched: Watched, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = threading.Event()
-    monkeypatch.setattr(watched.workers, what, lambda *_: ended.wait(30) and "done")
+    monkeypatch.setattr(watched.workers, what, lambda *_: ended.wait(120) and "done")
     stuck = threading.Thread(target=watched.kicks.store if what == "store" else lambda: watched.kick(0))
     stuck.start()
-    poll_until(lambda: watched.kicks._running, 10, f"the {what} runs")
+    poll_until(lambda: watched.kicks._running, 30, f"the {what} runs")
     watched.pass_periods(STUCK_PERIODS)
     assert watched.ended == []
     watched.pass_periods(0.5)

@@ -1,16 +1,17 @@
 """What is kept changes while all runs: at once, filled from the head, and never to a wrong answer."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 
 from precompute.aggregations import Aggregation
 from precompute.definitions import Definition, Kept, MemoryDefinitions, definition_of
-from precompute.engines.base import Output
+from precompute.engines.base import Output, Panes
 from precompute.errors import ExecutionError, KeptByConfig, LimitExceeded, NotKept
 from precompute.in_force import MOST, PlanInForce, in_service
 from precompute.sinks import DirectSink
@@ -35,7 +36,12 @@ QUERY = "sum by (g) (m)"
 
 
 def plan_of(core: Core, *kept: Kept, definitions: MemoryDefinitions | None = None) -> PlanInForce:
-    return PlanInForce(core.engine, definitions or MemoryDefinitions(), kept, lambda: None)
+    """As after a restart: all but the config's is written down."""
+    written = {one.aggregation.id: definition_of(one) for one in kept if one.origin != "config"}
+    if definitions is None:
+        definitions = MemoryDefinitions()
+        definitions.change(written, lambda _: written)
+    return PlanInForce(core.engine, definitions, kept, lambda: None)
 
 
 def running(folder: Path, *kept: Aggregation, panes: int = 20) -> Core:
@@ -145,7 +151,7 @@ def test_a_store_that_fails_leaves_all_as_it_was(tmp_path: Path) -> None:
     core = running(tmp_path, SUM)
 
     class Full(MemoryDefinitions):
-        def save(self, new: object, gone: object) -> None:
+        def change(self, names: object, settle: object) -> Mapping[str, Definition]:
             raise StoreError("the disk is full")
 
     plan = plan_of(core, Kept(SUM, "api", True), definitions=Full())
@@ -313,7 +319,7 @@ def test_of_the_config_only_a_pin_lifts_a_suspension(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_down_is_out_of_service_all_the_same(tmp_path: Path) -> None:
     class Failing(MemoryDefinitions):
-        def save(self, new: Sequence[Definition], gone: Sequence[str]) -> None:
+        def change(self, names: object, settle: object) -> Mapping[str, Definition]:
             raise StoreError("no room")
 
     core = running(tmp_path, SUM)
@@ -321,3 +327,117 @@ def test_what_cannot_be_written_down_is_out_of_service_all_the_same(tmp_path: Pa
     with pytest.raises(StoreError):
         plan.suspend(SUM.id)
     assert plan.find(SUM.id).suspended and not core.engine.aggregations
+    plan.adopt([Kept(SUM, "config", True)])
+    assert plan.find(SUM.id).suspended and not core.engine.aggregations
+
+
+class Several:
+    """Query engines that share what is written down, all of which know the same; then one of them changes that."""
+
+    def __init__(self, *kept: Kept, config: Sequence[Aggregation] = ()) -> None:
+        self.definitions = MemoryDefinitions()
+        written = {one.aggregation.id: definition_of(one) for one in kept}
+        self.definitions.change(written, lambda _: written)
+        self.engines = [NoPanes(), NoPanes()]
+        known = [*(Kept(a, "config", True) for a in config), *kept]
+        self.one, self.leader = (
+            PlanInForce(cast(Panes, engine), self.definitions, known, lambda: None) for engine in self.engines
+        )
+
+    @property
+    def written(self) -> tuple[Kept, ...]:
+        return tuple(one.kept(parse) for one in self.definitions.definitions())
+
+    def agree(self) -> None:
+        """The leader has what is written down in force."""
+        assert set(self.leader.kept) == set(self.written)
+        assert set(self.engines[1].aggregations) == set(in_service(self.written))
+
+
+class NoPanes:
+    """An engine that computes nothing."""
+
+    def __init__(self) -> None:
+        self.aggregations: Sequence[Aggregation] = ()
+
+    def replace(self, aggregations: Sequence[Aggregation]) -> None:
+        self.aggregations = tuple(aggregations)
+
+
+PLANNED = Kept(SUM, "planner", False)
+LONGER = replace(SUM, retention_ms=2 * SUM.retention_ms)
+
+
+@pytest.mark.parametrize("wanted", [[MAX], [LONGER, MAX]], ids=["retired", "kept for longer"])
+@pytest.mark.parametrize(
+    ("change", "after"),
+    [
+        (lambda plan: plan.pin(SUM.id, True), replace(PLANNED, pinned=True)),
+        (lambda plan: plan.suspend(SUM.id), replace(PLANNED, suspended=True)),
+        (lambda plan: plan.delete(SUM.id), None),
+        (lambda plan: plan.create(SUM, pinned=False), Kept(SUM, "api", False)),
+    ],
+    ids=["pinned", "suspended", "deleted", "created"],
+)
+def test_a_planner_undoes_nothing_that_it_has_not_heard_of(
+    change: Callable[[PlanInForce], object], after: Kept | None, wanted: list[Aggregation]
+) -> None:
+    both = Several(PLANNED)
+    change(both.one)
+    both.leader.switch(wanted)
+    assert set(both.written) == {Kept(MAX, "planner", False), after} - {None}
+    both.agree()
+
+
+def test_a_planner_takes_over_what_was_created_meanwhile() -> None:
+    both = Several()
+    both.one.create(SUM, pinned=True)
+    both.leader.switch([LONGER])
+    assert both.written == (Kept(SUM, "api", True),)
+    both.agree()
+
+
+def test_a_pin_changes_only_whether_it_is_pinned() -> None:
+    both = Several(PLANNED)
+    both.leader.switch([LONGER])
+    assert both.one.pin(SUM.id, True) == Kept(LONGER, "planner", True)
+    both.leader.suspend(SUM.id)
+    assert both.one.pin(SUM.id, False) == Kept(LONGER, "planner", False, suspended=True)
+    assert both.one.pin(SUM.id, True) == Kept(LONGER, "planner", True)
+    assert both.written == (Kept(LONGER, "planner", True),)
+
+
+def test_a_suspension_changes_nothing_else_and_brings_nothing_back() -> None:
+    both = Several(PLANNED, Kept(MAX, "api", False))
+    both.one.pin(SUM.id, True)
+    both.one.delete(MAX.id)
+    both.leader.suspend(SUM.id)
+    both.leader.suspend(MAX.id)
+    assert both.written == (Kept(SUM, "planner", True, suspended=True),)
+    both.agree()
+
+
+def test_what_another_has_deleted_is_not_pinned() -> None:
+    both = Several(PLANNED)
+    both.one.delete(SUM.id)
+    with pytest.raises(NotKept):
+        both.leader.pin(SUM.id, True)
+    assert both.written == ()
+
+
+def test_of_the_config_a_suspension_is_written_down_and_lifted_whoever_says_so() -> None:
+    both = Several(config=[SUM])
+    both.one.suspend(SUM.id)
+    assert both.written == (Kept(SUM, "config", True, suspended=True),)
+    both.leader.suspend(SUM.id)
+    assert both.leader.pin(SUM.id, True) == Kept(SUM, "config", True)
+    assert both.written == (Kept(SUM, "config", True),)
+
+
+def test_a_pin_is_told_to_the_others() -> None:
+    told, definitions = list[int](), MemoryDefinitions()
+    plan = PlanInForce(cast(Panes, NoPanes()), definitions, (), lambda: told.append(1))
+    plan.create(SUM, pinned=False)
+    plan.pin(SUM.id, True)
+    plan.pin(SUM.id, True)
+    assert len(told) == 2

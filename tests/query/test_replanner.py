@@ -385,7 +385,7 @@ def test_a_plan_that_cannot_be_written_down_is_tried_again(tmp_path: Path, monke
         raise StoreError("the disk is full")
 
     with monkeypatch.context() as broken:
-        broken.setattr(node.definitions, "save", refuse)
+        broken.setattr(node.definitions, "change", refuse)
         node.replanner.run()
     assert not node.planned and ask(node, QUERY) == ("head",)
     node.replanner.run()

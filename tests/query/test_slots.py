@@ -57,12 +57,12 @@ class Taker:
 
     def begin(self) -> None:
         self._thread.start()
-        assert self._has.wait(10)
+        assert self._has.wait(60)
 
     def _hold(self) -> None:
         with self._slots.taken(1000):
             self._has.set()
-            self._release.wait(10)
+            self._release.wait(120)
 
     def end(self) -> None:
         self._release.set()
@@ -92,7 +92,7 @@ def test_a_place_is_waited_for() -> None:
     slots = Slots(1)
     other = Taker(slots)
     with slots.taken(1):
-        with slots.lent(left(10_000)):
+        with slots.lent(left(60_000)):
             other.begin()
             threading.Timer(0.05, other.end).start()
         assert not is_free(slots)

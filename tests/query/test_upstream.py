@@ -176,7 +176,7 @@ def test_a_late_answer_is_a_timeout(server: Server, late: str, upstream_at: Make
     def reply(request: http.server.BaseHTTPRequestHandler) -> None:
         if late == "body":
             request.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
-        release.wait(10)
+        release.wait(120)
         request.close_connection = True
 
     server.reply = reply
@@ -212,23 +212,23 @@ def test_an_answer_beyond_the_bound_is_refused(
 
 def test_a_waiting_query_holds_no_place(server: Server, upstream_at: Maker) -> None:
     slots = Slots(1)
-    upstream = upstream_at(server.url, slots=slots)
+    upstream = upstream_at(server.url, timeout_ms=60_000, slots=slots)
     arrived, release = threading.Event(), threading.Event()
     whole = server.reply
 
     def reply(request: http.server.BaseHTTPRequestHandler) -> None:
         arrived.set()
-        release.wait(10)
+        release.wait(120)
         whole(request)
 
     def query() -> None:
         with slots.taken(1000):
-            ask(upstream)
+            ask(upstream, 60_000)
 
     server.reply = reply
     thread = threading.Thread(target=query)
     thread.start()
-    assert arrived.wait(10)
+    assert arrived.wait(60)
     with slots.taken(100):
         pass
     release.set()

@@ -227,7 +227,7 @@ def test_a_query_that_finds_no_place_in_time_times_out(node: Served, client: Cli
     def hold() -> None:
         with node.parts.slots.taken(1000):
             held.release()
-            release.wait(10)
+            release.wait(120)
 
     holders = [threading.Thread(target=hold) for _ in range(2)]
     for holder in holders:

@@ -34,16 +34,16 @@ class Asking:
 
     def __init__(self, url: str, configured: Mapping[str, str] | None) -> None:
         self.clock = ManualClock(1_000_000)
-        self.upstream = Upstream(url, 10_000, "", SystemClock(), Slots(1), QueryMetrics(CollectorRegistry()))
+        self.upstream = Upstream(url, 60_000, "", SystemClock(), Slots(1), QueryMetrics(CollectorRegistry()))
         self.lookup = LabelLookup(self.upstream, configured, PAIR, self.clock)
         self.labelled = LabelledUpstream(self.upstream, self.lookup, 100, SystemClock())
 
     def labels(self) -> dict[str, str]:
-        return self.lookup.labels({}, 1000).added_to({})
+        return self.lookup.labels({}, 60_000).added_to({})
 
     def list(self, path: str, **parameters: Any) -> Any:
         named = {name.replace("match", "match[]"): values for name, values in parameters.items()}
-        return json.loads(self.labelled.get(path, named, {}, 1000).body)["data"]
+        return json.loads(self.labelled.get(path, named, {}, 60_000).body)["data"]
 
 
 Maker = Callable[[Mapping[str, str] | None], Asking]
@@ -126,17 +126,17 @@ def test_they_are_asked_for_again_and_the_last_ones_count_meanwhile(server: Serv
 def test_where_they_were_never_known_nothing_is_asked() -> None:
     asking = Asking(f"http://127.0.0.1:{free_port()}", None)
     with pytest.raises(UpstreamDown, match="Connection refused"):
-        asking.labelled.query("query", {"query": "up", "time": "1"}, {}, 1000)
+        asking.labelled.query("query", {"query": "up", "time": "1"}, {}, 60_000)
 
 
 def test_a_query_is_asked_in_its_words(server: Server, asking_with: Maker) -> None:
-    answer = asking_with(EU).labelled.query("query", {"query": 'sum(up{cluster="eu"})', "time": "1"}, {}, 1000)
+    answer = asking_with(EU).labelled.query("query", {"query": 'sum(up{cluster="eu"})', "time": "1"}, {}, 60_000)
     assert server.asked[0][2]["query"] == ['sum(up{cluster=~"eu|"})']
     assert answer.body == b'{"status":"success"}'
 
 
 def test_without_labels_a_query_goes_as_it_came(server: Server, asking_with: Maker) -> None:
-    asking_with({}).labelled.query("query", {"query": " rate(up[5m] smoothed) ", "time": "1"}, {}, 1000)
+    asking_with({}).labelled.query("query", {"query": " rate(up[5m] smoothed) ", "time": "1"}, {}, 60_000)
     assert server.asked[0][2]["query"] == [" rate(up[5m] smoothed) "]
 
 
@@ -146,7 +146,7 @@ def test_a_query_that_is_not_understood_is_refused_since_its_answer_would_lack_l
 ) -> None:
     wanted = r"smoothed selectors, asked of an upstream with external labels \(cluster.*\), is not supported"
     with pytest.raises(Unsupported, match=wanted):
-        asking_with(EU).labelled.query("query", {"query": text, "time": "1"}, {}, 1000)
+        asking_with(EU).labelled.query("query", {"query": text, "time": "1"}, {}, 60_000)
     assert server.asked == []
 
 
@@ -157,7 +157,7 @@ def test_the_series_of_a_range_get_the_labels_and_keep_their_points(server: Serv
         '{"metric":{"cluster":"us"},"values":[],"histograms":[[1,{}]]}]},"warnings":["w"]}'
     )
     server.reply = answering(200, body.encode())
-    answer = asking_with(EU).labelled.query("query", {"query": "up[5m]", "time": "1"}, {}, 1000)
+    answer = asking_with(EU).labelled.query("query", {"query": "up[5m]", "time": "1"}, {}, 60_000)
     expected = json.loads(body)
     expected["data"]["result"][0]["metric"]["cluster"] = "eu"
     assert json.loads(answer.body) == expected
@@ -168,7 +168,7 @@ def test_the_series_of_a_range_get_the_labels_and_keep_their_points(server: Serv
 def test_a_range_that_is_none_is_no_answer(server: Server, body: bytes, asking_with: Maker) -> None:
     server.reply = answering(200, body)
     with pytest.raises(UpstreamDown, match="answered query with no Prometheus answer"):
-        asking_with(EU).labelled.query("query", {"query": "up[5m]", "time": "1"}, {}, 1000)
+        asking_with(EU).labelled.query("query", {"query": "up[5m]", "time": "1"}, {}, 60_000)
 
 
 def test_names_get_the_labels_where_there_are_series(server: Server, asking_with: Maker) -> None:
@@ -235,4 +235,4 @@ def test_a_list_that_is_none_is_no_answer(server: Server, path: str, body: bytes
 
 def test_an_error_of_theirs_is_passed_on(server: Server, asking_with: Maker) -> None:
     server.reply = answering(422, b"too many")
-    assert asking_with(EU).labelled.get("series", {"match[]": ["up"]}, {}, 1000).body == b"too many"
+    assert asking_with(EU).labelled.get("series", {"match[]": ["up"]}, {}, 60_000).body == b"too many"

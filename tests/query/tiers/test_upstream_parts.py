@@ -42,7 +42,7 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def budget(timeout_ms: int = 10_000, **limits: int) -> Budget:
+def budget(timeout_ms: int = 60_000, **limits: int) -> Budget:
     return Budget(Limits(**limits), SystemClock(), timeout_ms)
 
 
@@ -53,7 +53,7 @@ class Asking:
         self, url: str, parts: Parts = "always", slots: Slots | None = None, external: Mapping[str, str] | None = None
     ) -> None:
         self.clock = ManualClock(1_000_000)
-        self.upstream = Upstream(url, 10_000, "", SystemClock(), slots or Slots(1), QueryMetrics(CollectorRegistry()))
+        self.upstream = Upstream(url, 60_000, "", SystemClock(), slots or Slots(1), QueryMetrics(CollectorRegistry()))
         lookup = LabelLookup(self.upstream, external or {}, ("cluster", "__replica__"), self.clock)
         self.parts = UpstreamParts(self.upstream, parts, lookup, INTERVAL_MS, self.clock)
 
@@ -103,7 +103,7 @@ def test_steps_are_asked_for_as_a_range(server: Server, asking: Asking) -> None:
     part = asking.read("up")
     method, path, form, _ = server.asked[0]
     assert (method, path) == ("POST", "/api/v1/query_range")
-    assert int(form.pop("timeout")[0].removesuffix("ms")) <= 10_000
+    assert int(form.pop("timeout")[0].removesuffix("ms")) <= 60_000
     assert form == {
         "query": ["up"], "start": ["0"], "end": ["60"], "step": ["15"], "lookback_delta": ["300000ms"]
     }  # fmt: skip
@@ -230,7 +230,7 @@ def test_the_slot_is_lent_while_we_wait_and_held_afterwards(server: Server, aski
 
     def reply(request: http.server.BaseHTTPRequestHandler) -> None:
         arrived.set()
-        release.wait(10)
+        release.wait(120)
         answering(200, matrix().encode())(request)
 
     held: list[bool] = []
@@ -247,7 +247,7 @@ def test_the_slot_is_lent_while_we_wait_and_held_afterwards(server: Server, aski
     server.reply = reply
     thread = threading.Thread(target=query)
     thread.start()
-    assert arrived.wait(10)
+    assert arrived.wait(60)
     with slots.taken(100):
         pass
     release.set()
