@@ -7,16 +7,16 @@ writes others in the same transaction, so a row's id names its bytes for good, a
 import logging
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from django.db import connections, transaction
 from django.db.models import QuerySet, Sum
-from django.db.utils import Error
 
 from precompute.errors import BlobError
 from precompute.models import SummaryPack
 from precompute.samples import I64
+from precompute.stores.asking import asking
 from precompute.stores.base import StoreError
 from precompute.stores.blob import from_bytes, to_bytes
 from precompute.stores.pane_index import PaneIndex, index_between, index_from_bytes, index_of, index_to_bytes
@@ -115,6 +115,10 @@ class DatabaseStore:
         with self._database():
             return self._refs(self._packs().filter(pk__gt=after_row))
 
+    def together(self) -> AbstractContextManager[None]:
+        """What this thread asks within needs no connection for each time. Raises StoreError."""
+        return self._database()
+
     def release(self) -> None:
         """This thread reads and writes no more for now."""
         connections[self._using].close()
@@ -168,14 +172,8 @@ class DatabaseStore:
         with self._writing, self._database(), transaction.atomic(using=self._using):
             yield Change(aggregations)
 
-    @contextmanager
-    def _database(self) -> Iterator[None]:
-        """The border where the database's errors become StoreError."""
-        connections[self._using].close_if_unusable_or_obsolete()
-        try:
-            yield
-        except Error as e:
-            raise StoreError(f"the database of summaries failed: {e}") from e
+    def _database(self) -> AbstractContextManager[None]:
+        return asking(self._using, "summaries")
 
     def _packs(self) -> "QuerySet[SummaryPack]":
         return SummaryPack.objects.using(self._using).filter(damaged=False)

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 import orjson
-from django.db import connections, transaction
+from django.db import transaction
 from django.db.models import QuerySet
-from django.db.utils import Error
 
 from precompute.definitions import Definition
 from precompute.models import AggregationDefinition, Install
-from precompute.stores.base import StoreError
+from precompute.stores.asking import asking
 
 logger = logging.getLogger(__name__)
 
 _STARTING_MS = 60_000
+_WHAT = "definitions"
 
 
 class DatabaseDefinitions:
@@ -28,24 +28,17 @@ class DatabaseDefinitions:
         self._using = using
 
     def definitions(self) -> tuple[Definition, ...]:
-        connections[self._using].close_if_unusable_or_obsolete()
-        try:
+        with asking(self._using, _WHAT):
             rows = list(self._rows().order_by("aggregation_id").values_list("aggregation_id", "content"))
-        except Error as error:
-            raise _failed(error) from error
         return tuple(read for name, content in rows if (read := _read(name, bytes(content))) is not None)
 
     def save(self, new: Sequence[Definition], gone: Sequence[str]) -> None:
-        connections[self._using].close_if_unusable_or_obsolete()
-        try:
-            with transaction.atomic(using=self._using):
-                for name in gone:
-                    self._rows().filter(aggregation_id=name).delete()
-                for one in new:
-                    content = orjson.dumps(asdict(one))
-                    self._rows().update_or_create(aggregation_id=one.id, defaults={"content": content})
-        except Error as error:
-            raise _failed(error) from error
+        with asking(self._using, _WHAT), transaction.atomic(using=self._using):
+            for name in gone:
+                self._rows().filter(aggregation_id=name).delete()
+            for one in new:
+                content = orjson.dumps(asdict(one))
+                self._rows().update_or_create(aggregation_id=one.id, defaults={"content": content})
 
     def _rows(self) -> "QuerySet[AggregationDefinition]":
         return AggregationDefinition.objects.using(self._using)
@@ -59,18 +52,14 @@ class DatabaseInstall:
 
     def is_new(self, now_ms: int) -> bool:
         """Whether it begins now: of several processes that start together each finds it so."""
-        try:
+        with asking(self._using, _WHAT):
             begun = Install.objects.using(self._using).order_by("pk").first()
-        except Error as error:
-            raise _failed(error) from error
         return begun is None or now_ms - begun.begun_ms < _STARTING_MS
 
     def begin(self, now_ms: int) -> None:
         """From now on it is there; what was said first stays."""
-        try:
+        with asking(self._using, _WHAT):
             Install.objects.using(self._using).get_or_create(pk=1, defaults={"begun_ms": now_ms})
-        except Error as error:
-            raise _failed(error) from error
 
 
 def _read(name: str, content: bytes) -> Definition | None:
@@ -80,7 +69,3 @@ def _read(name: str, content: bytes) -> Definition | None:
     except (ValueError, TypeError, KeyError) as error:
         logger.error("the definition of aggregation %s cannot be read and is left out: %s", name, error)
         return None
-
-
-def _failed(error: Error) -> StoreError:
-    return StoreError(f"the database of definitions failed: {error}")
