@@ -19,12 +19,17 @@ _LIMITS: dict[str, Any] = {
 }
 """libpq's own: in s, and the last one in ms. What they do not see: postgresql/base.py."""
 
+_BESIDE_QUERIES = 4
+"""Connections beside those for queries: who looks for packs, and for the plan, who plans, who stores."""
+
 _DJANGO_NAMES = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
 
 
 def database(config: Config) -> dict[str, Any]:
     """SQLite in data_dir, or PostgreSQL when a URL is set; libpq's own options in the URL go first."""
-    return _postgresql(config.database.url) if config.database.url else _sqlite(data_dir(config) / SQLITE_FILE)
+    if config.database.url:
+        return _postgresql(config.database.url, config.query_engine.threads + _BESIDE_QUERIES)
+    return _sqlite(data_dir(config) / SQLITE_FILE)
 
 
 def _sqlite(path: Path) -> dict[str, Any]:
@@ -40,7 +45,7 @@ def _sqlite(path: Path) -> dict[str, Any]:
     }
 
 
-def _postgresql(url: str) -> dict[str, Any]:
+def _postgresql(url: str, most_connections: int) -> dict[str, Any]:
     parts = {name: value for name, value in conninfo_to_dict(url).items() if value is not None}
     return {
         "ENGINE": "asap_project.postgresql",
@@ -48,4 +53,5 @@ def _postgresql(url: str) -> dict[str, Any]:
         "OPTIONS": {**_LIMITS, **parts},
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
+        "MOST_CONNECTIONS": most_connections,
     }

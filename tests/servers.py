@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -162,7 +162,8 @@ class PostgreSQLServer:
 
     def _signal(self, which: signal.Signals) -> None:
         for pid in tree(self.server.pid):
-            os.kill(pid, which)
+            with suppress(ProcessLookupError):  # of a client that has just gone
+                os.kill(pid, which)
 
     @contextmanager
     def database(self, name: str) -> Iterator[str]:

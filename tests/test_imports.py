@@ -21,6 +21,7 @@ FRAMEWORKS = {"django", "rest_framework", "celery", "kombu", "redis", "confluent
 ADAPTERS = {
     "precompute/cluster/server.py",
     "precompute/stores/database.py",
+    "precompute/stores/asking.py",
     "precompute/stores/definitions.py",
 }
 """Modules that hide a framework from everything above them; one per framework and purpose."""

@@ -2,15 +2,19 @@
 
 The kernel of such a server still takes what is sent, so neither its own timeouts nor those of TCP end the wait. Here
 a connection that has said nothing for too long is closed, with an OperationalError.
+
+Nor does it let in more than so many, of all processes together: one opens no more than its own (places.py).
 """
 
 import time
 from collections.abc import Generator
-from typing import Any
+from typing import Any, ClassVar
 
 import psycopg
 from django.db.backends.postgresql import base
 from django.db.backends.postgresql.psycopg_any import IsolationLevel
+
+from asap_project.postgresql.places import Place, Places
 
 PING_S, READ_S, CHANGE_S = 2.0, 5.0, 60.0
 """How long it may be silent: when it is asked whether it is there, in a statement alone, and in a transaction."""
@@ -36,11 +40,35 @@ class Connection(psycopg.Connection[Any]):
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Django's own, with these connections."""
+    """Django's own, with these connections; MOST_CONNECTIONS of the settings of this process at a time."""
+
+    _all_places: ClassVar[dict[str, Places]] = {}
+    _place: Place | None = None
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Connection:
         self.isolation_level = IsolationLevel.READ_COMMITTED
-        return Connection.connect(**conn_params)
+        self._place, made = self._places.take(), None
+        try:
+            made = Connection.connect(**conn_params)
+            return made
+        finally:
+            if made is None:
+                self._leave(failed=True)
+
+    def _close(self) -> None:
+        if self.connection is not None:
+            failed = self.connection.closed
+            self.connection.close()
+            self._leave(failed)
+
+    @property
+    def _places(self) -> Places:
+        return self._all_places.setdefault(self.alias, Places(self.settings_dict["MOST_CONNECTIONS"]))
+
+    def _leave(self, failed: bool) -> None:
+        if self._place is not None:
+            self._places.leave(self._place, failed)
+            self._place = None
 
     def is_usable(self) -> bool:
         if self.connection is None:

@@ -1,4 +1,8 @@
-"""Which panes of a cluster are there and right, for its query engines."""
+"""Which panes of a cluster are there and right, for its query engines.
+
+Panes past their retention are not: a pack keeps them for as long as its last one, but the holes that they may touch
+are forgotten.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -9,6 +13,7 @@ from precompute.clock import Clock
 from precompute.cluster.merged_store import MergedStore
 from precompute.cluster.open_panes import OpenPanes
 from precompute.cluster.packs import Packs
+from precompute.pane_book import NONE
 from precompute.samples import I64, Bool
 from precompute.touched import Touched
 
@@ -21,12 +26,13 @@ class ClusterPanes:
 
     def __init__(
         self, panes: OpenPanes, packs: Packs, store: MergedStore, touched: Touched, lateness_ms: int,
-        alive_ms: Callable[[], int], clock: Clock,
+        alive_ms: Callable[[], int], heard_ms: Callable[[], int], clock: Clock,
     ) -> None:  # fmt: skip
-        """alive_ms: when somebody last listened for samples of every shard, as far as is known."""
+        """alive_ms: when somebody last listened for samples of every shard, as far as is known. heard_ms: of any
+        shard; no worker lets go of anything by a later time."""
         self.store, self.touched = store, touched
         self._panes, self._packs = panes, packs
-        self._lateness_ms, self._alive_ms, self._clock = lateness_ms, alive_ms, clock
+        self._lateness_ms, self._alive_ms, self._heard_ms, self._clock = lateness_ms, alive_ms, heard_ms, clock
 
     @property
     def aggregations(self) -> tuple[Aggregation, ...]:
@@ -36,12 +42,14 @@ class ClusterPanes:
         return min(self._alive_ms(), self._clock.now_ms()) - self._lateness_ms
 
     def dirty(self, aggregation: Aggregation, ends_ms: I64) -> Bool:
-        stored = self._packs.has(aggregation.id, ends_ms)
+        stored, gone = self._packs.has(aggregation.id, ends_ms), ends_ms <= self._gone_ms(aggregation)
         if stored.all():
-            return np.zeros(len(ends_ms), np.bool_)
-        return ~stored & self._panes.dirty(aggregation, ends_ms)
+            return gone
+        return gone | ~stored & self._panes.dirty(aggregation, ends_ms)
 
     def why_dirty(self, aggregation: Aggregation, end_ms: int) -> str:
+        if end_ms <= self._gone_ms(aggregation):
+            return "past its retention"
         waiting = self._panes.dirty_in(aggregation, end_ms)
         newest = [(copy.newest_ms(aggregation) or 0, copy.shard.number) for copy in waiting]
         newest_ms, number = min(newest, default=(0, None))
@@ -53,18 +61,22 @@ class ClusterPanes:
 
     def seen(self, aggregation: Aggregation, ends_ms: I64) -> I64:
         """The number of its last change that was heard of."""
-        stored = self._packs.has(aggregation.id, ends_ms)
-        return np.where(stored, _STORED, self._panes.changed(aggregation, ends_ms))
+        stored, gone = self._packs.has(aggregation.id, ends_ms), ends_ms <= self._gone_ms(aggregation)
+        return np.where(gone, NONE, np.where(stored, _STORED, self._panes.changed(aggregation, ends_ms)))
 
     def newest_ms(self, aggregation: Aggregation) -> int | None:
         ends = self.ends(aggregation)
         return int(ends[-1]) if len(ends) else None
 
     def ends(self, aggregation: Aggregation) -> I64:
-        now_ms = self._clock.now_ms()
-        found = self._packs.ends(aggregation.id, 0, now_ms), self._panes.whole(aggregation, 0, now_ms)[0]
+        gone_ms, now_ms = self._gone_ms(aggregation), self._clock.now_ms()
+        found = self._packs.ends(aggregation.id, gone_ms, now_ms), self._panes.whole(aggregation, gone_ms, now_ms)[0]
         return np.unique(np.concatenate(found))
 
     def replace(self, aggregations: Sequence[Aggregation]) -> None:
         """The panes of new ones are known a moment later."""
         self._panes.replace(aggregations)
+
+    def _gone_ms(self, aggregation: Aggregation) -> int:
+        """Panes that end at or before this time are past their retention."""
+        return min(self._heard_ms(), self._clock.now_ms()) - aggregation.retention_ms

@@ -18,6 +18,7 @@ import numpy as np
 from precompute.clock import Clock
 from precompute.cluster.entries import BadEntry
 from precompute.cluster.head_copy import HeadCopy
+from precompute.cluster.log import MOST_AT_ONCE
 from precompute.cluster.open_panes import OpenPanes
 from precompute.cluster.replies import (
     entry_ms,
@@ -37,9 +38,14 @@ from precompute.samples import I64
 logger = logging.getLogger(__name__)
 
 _POLL_S, _WAIT_MS = 0.5, 400
-_READ_BYTES, _MOST_ENTRIES = 8 << 20, 1024
-"""Of one read, of all logs of a server together; of each log."""
+_READ_BYTES = 8 << 20
+"""Of one read, of all logs of a server together."""
+_FIRST_COUNT = 16
+"""Entries of each log in the first read; of a later one at most twice as many as before, and `log.MOST_AT_ONCE`:
+large ones may follow small ones."""
 _NO_TIMES = np.zeros(0, np.int64)
+
+_Entries = Sequence[tuple[int, dict[bytes, bytes]]]
 
 
 class LogRewound(PrecomputeError):
@@ -55,7 +61,7 @@ class Contact:
         self.server, self.copies = server, copies
         self._head, self._panes, self._clock = head, panes, clock
         self._run_id, self._polled_s = b"", -1e9
-        self._entry_bytes = _READ_BYTES // 64
+        self._count = _FIRST_COUNT
         self.damaged, self.stored = 0, False
         self.turned_s, self.trouble = clock.monotonic_s(), ""
 
@@ -139,23 +145,22 @@ class Contact:
         logs = {copy.shard.log_key: copy.position for copy in self.copies}
         told = {copy.shard.told_key: copy.told for copy in self.copies}
         after = {key: stream_id(number) for key, number in (logs | told).items()}
-        most = max(1, min(_MOST_ENTRIES, _READ_BYTES // (self._entry_bytes * len(self.copies))))
-        run, news = self.server.wait_for_news(after, _WAIT_MS, most)
+        run, news = self.server.wait_for_news(after, _WAIT_MS, self._count)
         if run != self._run_id:
             self.lose()
             return
+        entries = {copy.shard.log_key: parse_entries(news.get(copy.shard.log_key, ())) for copy in self.copies}
+        self._count = _next_count(self._count, list(entries.values()))
         for copy in self.copies:
             with self._head.lock:
                 if copy.position == logs[copy.shard.log_key]:  # else all is read anew
-                    self._take(copy, parse_entries(news.get(copy.shard.log_key, ())))
+                    self._take(copy, entries[copy.shard.log_key])
             for number, fields in parse_entries(news.get(copy.shard.told_key, ())):
                 notice = parse_told(number, fields)
                 copy.hear(notice)
                 self.stored |= notice.operation == "stored"
 
-    def _take(self, copy: ShardCopy, entries: Sequence[tuple[int, dict[bytes, bytes]]]) -> None:
-        if entries:
-            self._entry_bytes = 1 + sum(len(fields.get(b"b", b"")) for _, fields in entries) // len(entries)
+    def _take(self, copy: ShardCopy, entries: _Entries) -> None:
         for entry, fields in entries:
             copy.took(entry, self._times(copy, entry, fields[b"b"]) if b"b" in fields else _NO_TIMES)
         copy.reached(entries[-1][0] if entries else copy.position)
@@ -170,3 +175,15 @@ class Contact:
             own, ms = copy.shard.limits, entry_ms(entry)
             copy.damaged(Hole(ms - own.acceptance_ms, ms + own.future_ms))
             return _NO_TIMES
+
+
+def _next_count(count: int, found: Sequence[_Entries]) -> int:
+    """Entries of each log in the next read, after one of `count`: as many as fit into its bytes if every log has
+    entries like those of the log where they are largest."""
+    largest = max((_mean_bytes(entries) for entries in found if entries), default=0)
+    fit = _READ_BYTES // (largest * len(found)) if largest else count
+    return max(1, min(fit, 2 * count, MOST_AT_ONCE))
+
+
+def _mean_bytes(entries: _Entries) -> int:
+    return 64 + sum(sum(map(len, fields.values())) for _, fields in entries) // len(entries)

@@ -82,8 +82,9 @@ class Follower:
         panes = OpenPanes(self.copies, aggregations)
         self.store = MergedStore(shards, panes, packs, settings.summary_cache_bytes, clock)
         self.engine = ClusterPanes(
-            panes, packs, self.store, self._head.touched, self._lateness_ms, lambda: self._progress.alive_ms, clock
-        )
+            panes, packs, self.store, self._head.touched, self._lateness_ms, lambda: self._progress.alive_ms,
+            lambda: max(copy.heard_alive_ms for copy in self.copies), clock,
+        )  # fmt: skip
         self._panes, self._notes = panes, notes
         self._noted: Notes | None = None
         self._contacts = [

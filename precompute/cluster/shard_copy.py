@@ -58,6 +58,8 @@ class ShardCopy:
         self.state: ShardState | None = None
         """The newest one that is true of what has been read."""
         self.base_ms, self.in_touch = 0, False
+        self.heard_alive_ms = 0
+        """When somebody last listened, as the shard said last: perhaps ahead of what has been read."""
         self._heard_ms, self._heard_s = 0, 0.0
         self.holes: tuple[Hole, ...] = ()
         self._bad = _NONE_BAD
@@ -97,6 +99,7 @@ class ShardCopy:
 
         server_ms: its server's clock, as our own monotonic one said `now_s`.
         """
+        self.heard_alive_ms = state.alive_ms  # first: holes are forgotten by it
         self.holes, self.base_ms = holes, max(self.base_ms, state.base_ms)
         self._heard_ms, self._heard_s = server_ms, now_s
         self._ahead = self._ahead or state

@@ -8,6 +8,7 @@ it makes the same pack, so it does not matter how many do.
 
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,6 +54,9 @@ class LongTerm(Protocol):
 
     def aggregations(self) -> tuple[str, ...]: ...
 
+    def together(self) -> AbstractContextManager[None]:
+        """What one thread asks within may share a connection."""
+
 
 @dataclass
 class Stored:
@@ -84,8 +88,9 @@ class Storing:
         goes on."""
         states, in_time = self._states(), True
         try:
-            in_time = self._store_all(aggregations, states)
-            self._retire(aggregations, self._time_ms(states))
+            with self._long_term.together():
+                in_time = self._store_all(aggregations, states)
+                self._retire(aggregations, self._time_ms(states))
         except StoreError as error:
             self.counts.failed += 1
             logger.warning("final panes wait in Redis: %s", error)

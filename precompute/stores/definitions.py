@@ -9,17 +9,18 @@ from contextlib import suppress
 from dataclasses import asdict
 
 import orjson
-from django.db import connections, transaction
+from django.db import transaction
 from django.db.models import QuerySet
-from django.db.utils import Error, IntegrityError
+from django.db.utils import IntegrityError
 
 from precompute.definitions import Definition, Settle
 from precompute.models import AggregationDefinition, Install
-from precompute.stores.base import StoreError
+from precompute.stores.asking import asking
 
 logger = logging.getLogger(__name__)
 
 _STARTING_MS = 60_000
+_WHAT = "definitions"
 _MOST_TRIES = 10
 """Each that fails says that another process has made one of the rows meanwhile."""
 
@@ -31,22 +32,16 @@ class DatabaseDefinitions:
         self._using = using
 
     def definitions(self) -> tuple[Definition, ...]:
-        connections[self._using].close_if_unusable_or_obsolete()
-        try:
+        with asking(self._using, _WHAT):
             rows = list(self._rows().order_by("aggregation_id").values_list("aggregation_id", "content"))
-        except Error as error:
-            raise _failed(error) from error
         return tuple(read for name, content in rows if (read := _read(name, bytes(content))) is not None)
 
     def change(self, names: Collection[str], settle: Settle) -> Mapping[str, Definition]:
-        connections[self._using].close_if_unusable_or_obsolete()
-        try:
+        with asking(self._using, _WHAT):
             for _ in range(_MOST_TRIES - 1):
                 with suppress(IntegrityError):
                     return self._change(names, settle)
             return self._change(names, settle)
-        except Error as error:
-            raise _failed(error) from error
 
     def _change(self, names: Collection[str], settle: Settle) -> Mapping[str, Definition]:
         """Raises IntegrityError where a row was made after we looked: it could not be locked then."""
@@ -76,18 +71,14 @@ class DatabaseInstall:
 
     def is_new(self, now_ms: int) -> bool:
         """Whether it begins now: of several processes that start together each finds it so."""
-        try:
+        with asking(self._using, _WHAT):
             begun = Install.objects.using(self._using).order_by("pk").first()
-        except Error as error:
-            raise _failed(error) from error
         return begun is None or now_ms - begun.begun_ms < _STARTING_MS
 
     def begin(self, now_ms: int) -> None:
         """From now on it is there; what was said first stays."""
-        try:
+        with asking(self._using, _WHAT):
             Install.objects.using(self._using).get_or_create(pk=1, defaults={"begun_ms": now_ms})
-        except Error as error:
-            raise _failed(error) from error
 
 
 def _read(name: str, content: bytes) -> Definition | None:
@@ -97,7 +88,3 @@ def _read(name: str, content: bytes) -> Definition | None:
     except (ValueError, TypeError, KeyError) as error:
         logger.error("the definition of aggregation %s cannot be read and is left out: %s", name, error)
         return None
-
-
-def _failed(error: Error) -> StoreError:
-    return StoreError(f"the database of definitions failed: {error}")

@@ -12,6 +12,8 @@ from asap_project.database import database
 from precompute.clock import SystemClock
 from precompute.cluster.follower import Follower
 from precompute.cluster.server import Server, ServerDown
+from precompute.models import SummaryPack
+from precompute.pane_book import NONE
 from precompute.samples import I64
 from precompute.stores.base import StoreError
 from precompute.stores.database import DatabaseStore
@@ -19,7 +21,7 @@ from precompute.summaries import Summary
 from tests.cluster.conftest import KEPT
 from tests.cluster.following import FOLLOW_S, Cluster, instant, queries, unnumbered
 from tests.cluster.test_follower import bits, some_minutes
-from tests.precompute.made_node import WIDTH_MS, series
+from tests.precompute.made_node import WIDTH_MS, aggregation, series
 from tests.precompute.made_summaries import same
 from tests.precompute.stores import databases
 from tests.running import poll_until
@@ -232,3 +234,28 @@ def test_a_query_engine_starts_while_the_database_is_away(cluster: Cluster, usin
     monkeypatch.setattr(DatabaseStore, "refs", away)
     with cluster.follower(using) as follower:
         assert summaries_agree(cluster, follower)
+
+
+def test_panes_past_their_retention_are_gone_though_their_pack_is_there(
+    redis: RedisServer, using: str, tmp_path: Path
+) -> None:
+    SummaryPack.objects.using(using).all().delete()
+    short = aggregation("m", ["g"], retention_ms=10 * 60_000)
+    cluster = Cluster([redis.url], tmp_path, [short], SystemClock().now_ms())
+    some_minutes(cluster, seed=33)
+    ends = some_ends(cluster, 2, 8)
+    with cluster.follower(using) as follower:
+        engine, one_node = follower.engine, cluster.core.engine
+        put_away(cluster, 0, DatabaseStore(using), ends)
+        poll_until(lambda: not engine.seen(short, ends).any(), FOLLOW_S, "the pack is known")
+        assert not engine.dirty(short, ends).any()
+        cluster.pass_time(int(ends[3]) + short.retention_ms - cluster.clock.now_ms())
+        cluster.tick()
+        cluster.caught_up(follower)
+        kept = np.array([False] * 4 + [True] * 3)
+        assert (one_node.seen(short, ends) != NONE).tolist() == kept.tolist()
+        assert (engine.seen(short, ends) != NONE).tolist() == kept.tolist()
+        assert (~engine.dirty(short, ends)).tolist() == kept.tolist()
+        assert np.isin(ends, engine.ends(short)).tolist() == kept.tolist()
+        assert engine.why_dirty(short, int(ends[3])) == "past its retention"
+        assert len(follower.packs.ends(short.id, 0, EVER_MS)) == len(ends)
