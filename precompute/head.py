@@ -36,10 +36,13 @@ class Head:
         self._lock = ReadWriteLock()
         self._series = 0
         self._columns = _no_samples(max_bytes)
+        self.cleared = 0
+        """How often all samples were let go of: what was read before and after that is not of one head."""
 
     def clear(self) -> None:
         """Let go of all samples; the table stays."""
         with self._lock.writing():
+            self.cleared += 1
             self._series, self._columns = 0, _no_samples(self.max_bytes)
 
     def append(self, block: Block) -> None:

@@ -148,7 +148,7 @@ class MixedTiers:
                 known[node.expr] = self._from_upstream(asking, node, steps)
         value = result(plan.expr, replace(asking.at, times=steps.times, known=known))
         for leaf in (node for node in plan.nodes if _reads_head(node, code)):
-            if not self._head.still_held(leaf.expr, steps, asking.at.lookback_ms):
+            if not self._head.still_held(leaf.expr, steps, asking.at.lookback_ms, available.cleared):
                 available.look_again()
                 return None, np.zeros(len(right), np.bool_)
         return value, right
@@ -189,6 +189,8 @@ class Available:
         self._summary, self._head, self._asking = summary, head, asking
         self._panes: dict[int, Bool] = {}
         self._held: dict[int, Bool] = {}
+        self.cleared = head.cleared()
+        """As it was before the head was asked what it has."""
 
     def summary(self, node: Node) -> Bool:
         """Of a covered node, bool[s]."""
@@ -216,6 +218,7 @@ class Available:
 
     def look_again(self) -> None:
         """The head has let go of samples."""
+        self.cleared = self._head.cleared()
         self._held.clear()
 
     def why(self, plan: Plan) -> str:

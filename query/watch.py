@@ -140,6 +140,7 @@ class AccuracyWatch:
         steps, ends = answered.steps.at(np.sort(times)), pane_times(coverage, answered.steps.at(np.sort(times)))
         budget = Budget(self._options.limits, self._clock, _TIMEOUT_MS)
         try:
+            cleared = self._head.cleared()
             seen, good = self._panes.seen(coverage.aggregation, ends), self._servable(coverage, steps)
             held, _ = self._head.covered(answered.expr, steps, lookback_ms)
             got, right = self._summary.read(coverage, steps, budget)
@@ -150,7 +151,7 @@ class AccuracyWatch:
         except QueryError as error:
             logger.debug("not compared: %s: %s", answered.text[:_SHOWN], error)
             return None
-        if not self._head.still_held(answered.expr, steps, lookback_ms):
+        if not self._head.still_held(answered.expr, steps, lookback_ms, cleared):
             return None
         good &= self._servable(coverage, steps) & (self._panes.seen(coverage.aggregation, ends) == seen)
         return self._chosen(Compared(coverage, got, exact, rows), good, ends)

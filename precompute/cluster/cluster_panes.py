@@ -22,7 +22,10 @@ _STORED = 0
 
 
 class ClusterPanes:
-    """A Panes (engines/base.py)."""
+    """A Panes (engines/base.py).
+
+    Open panes are looked at first and the database second: a pane that is stored meanwhile is in one of them at least.
+    """
 
     def __init__(
         self, panes: OpenPanes, packs: Packs, store: MergedStore, touched: Touched, lateness_ms: int,
@@ -42,10 +45,11 @@ class ClusterPanes:
         return min(self._alive_ms(), self._clock.now_ms()) - self._lateness_ms
 
     def dirty(self, aggregation: Aggregation, ends_ms: I64) -> Bool:
-        stored, gone = self._packs.has(aggregation.id, ends_ms), ends_ms <= self._gone_ms(aggregation)
-        if stored.all():
+        gone = ends_ms <= self._gone_ms(aggregation)
+        if self._packs.has(aggregation.id, ends_ms).all():
             return gone
-        return gone | ~stored & self._panes.dirty(aggregation, ends_ms)
+        dirty = self._panes.dirty(aggregation, ends_ms)
+        return gone | dirty & ~self._packs.has(aggregation.id, ends_ms)
 
     def why_dirty(self, aggregation: Aggregation, end_ms: int) -> str:
         if end_ms <= self._gone_ms(aggregation):
@@ -61,8 +65,9 @@ class ClusterPanes:
 
     def seen(self, aggregation: Aggregation, ends_ms: I64) -> I64:
         """The number of its last change that was heard of."""
-        stored, gone = self._packs.has(aggregation.id, ends_ms), ends_ms <= self._gone_ms(aggregation)
-        return np.where(gone, NONE, np.where(stored, _STORED, self._panes.changed(aggregation, ends_ms)))
+        changed = self._panes.changed(aggregation, ends_ms)
+        seen = np.where(self._packs.has(aggregation.id, ends_ms), _STORED, changed)
+        return np.where(ends_ms <= self._gone_ms(aggregation), NONE, seen)
 
     def newest_ms(self, aggregation: Aggregation) -> int | None:
         ends = self.ends(aggregation)
@@ -70,8 +75,8 @@ class ClusterPanes:
 
     def ends(self, aggregation: Aggregation) -> I64:
         gone_ms, now_ms = self._gone_ms(aggregation), self._clock.now_ms()
-        found = self._packs.ends(aggregation.id, gone_ms, now_ms), self._panes.whole(aggregation, gone_ms, now_ms)[0]
-        return np.unique(np.concatenate(found))
+        whole, _ = self._panes.whole(aggregation, gone_ms, now_ms)
+        return np.unique(np.concatenate([whole, self._packs.ends(aggregation.id, gone_ms, now_ms)]))
 
     def replace(self, aggregations: Sequence[Aggregation]) -> None:
         """The panes of new ones are known a moment later."""

@@ -29,7 +29,7 @@ from precompute.cluster.replies import (
     parse_told,
     stream_id,
 )
-from precompute.cluster.server import Server, run_of, time_ms
+from precompute.cluster.server import INFO, Server, run_of, time_ms
 from precompute.cluster.shard_copy import ShardCopy
 from precompute.errors import LogDamaged, PrecomputeError
 from precompute.log.base import Hole
@@ -66,10 +66,11 @@ class Contact:
         self.turned_s, self.trouble = clock.monotonic_s(), ""
 
     def lose(self) -> None:
-        """What is known of panes does not count any more; it stays until `renew`."""
+        """What is known of panes does not count any more; it stays until `renew`. And whether the logs still have what
+        was read of them is looked at first."""
         for copy in self.copies:
             copy.in_touch = False
-        self._polled_s = -1e9
+        self._run_id, self._polled_s = b"", -1e9
 
     def keep_up(self) -> None:
         """Take in what is new; waits for some of it, less than a second."""
@@ -88,7 +89,7 @@ class Contact:
 
     def _poll(self) -> None:
         read = [copy.position for copy in self.copies]
-        asked: list[tuple[str | int, ...]] = [("INFO", "server"), ("TIME",)]
+        asked: list[tuple[str | int, ...]] = [INFO, ("TIME",)]
         for copy in self.copies:
             asked += [copy.shard.ask_state(), copy.shard.ask_holes()]
             asked.append(("XRANGE", copy.shard.told_key, "-", "+", "COUNT", 1))
@@ -104,14 +105,17 @@ class Contact:
                 raise LogDamaged(f"shard {copy.shard.number} has no metadata in {self.server.name}")
             with self._head.lock:  # nobody begins anew meanwhile
                 copy.polled(state, parse_holes(replies[at + 1]), server_ms, now_s)
-            self._head.forget_segments(copy.shard.number, state.base_ms // copy.shard.limits.segment_ms)
-            oldest = replies[at + 2]
-            copy.in_touch &= not copy.told or not oldest or entry_number(oldest[0][0]) <= copy.told
+            oldest_ms = state.base_ms - copy.shard.limits.future_ms  # when the first entry there is was appended
+            self._head.forget_segments(copy.shard.number, oldest_ms // copy.shard.limits.segment_ms)
+            first_told = replies[at + 2]
+            copy.in_touch &= not copy.told or not first_told or entry_number(first_told[0][0]) <= copy.told
 
     def _notice_restart(self, info: bytes) -> None:
         if run_of(info) != self._run_id:
             self.lose()
             self._see_if_held()
+            for copy in self.copies:
+                copy.wait_for_nothing()
             self._run_id, self._polled_s = run_of(info), self._clock.monotonic_s()
 
     def _see_if_held(self) -> None:

@@ -48,10 +48,11 @@ class MergedStore:
 
     def get(self, aggregation_id: str, after_ms: int, until_ms: int) -> Summary:
         aggregation = self._panes.kept.get(aggregation_id)
-        stored = self._packs.get(aggregation_id, after_ms, until_ms)
         if aggregation is None:
-            return stored
-        ends, changed = self._panes.whole(aggregation, after_ms, until_ms)  # first: what is read is as new
+            return self._packs.get(aggregation_id, after_ms, until_ms)
+        # first: what is read is as new, and what is stored meanwhile is in one place at least
+        ends, changed = self._panes.whole(aggregation, after_ms, until_ms)
+        stored = self._packs.get(aggregation_id, after_ms, until_ms)
         wanted = ~np.isin(ends, stored.ends_ms)
         pieces = self._open(aggregation, ends[wanted], changed[wanted])
         if len(pieces) < wanted.sum() and self._packs.refresh_for_query():  # perhaps they were stored meanwhile

@@ -22,8 +22,10 @@ from precompute.errors import PrecomputeError
 
 _CONNECT_S, _ANSWER_S = 2.0, 5.0
 _REPLICAS_MS = 2000
-_AWAY = "BUSY", "MISCONF", "NOREPLICAS"
-"""Beginnings of what a server says that takes no writes for now."""
+_AWAY = "BUSY", "MISCONF", "NOREPLICAS", "UNBLOCKED"
+"""Beginnings of what a server says that takes no writes for now, or has just become another's replica."""
+INFO = ("INFO", "server", "replication")
+"""Asks for what `run_of` reads."""
 
 Argument = str | bytes | int | float
 
@@ -121,7 +123,7 @@ class Server:
         And the `run_of` the server that they are of.
         """
         read: list[Argument] = ["XREAD", "COUNT", count, "BLOCK", wait_ms, "STREAMS", *after, *after.values()]
-        info, found = self.ask_all([("INFO", "server"), read])
+        info, found = self.ask_all([INFO, read])
         return run_of(info), {name.decode(): entries for name, entries in found or ()}
 
     def close(self) -> None:
@@ -159,8 +161,9 @@ class Server:
 
 
 def run_of(info: bytes) -> bytes:
-    """Of what INFO says, that which differs each time a server is started, and between a server and its replica."""
-    return next(line for line in info.splitlines() if line.startswith(b"run_id:"))
+    """Of what INFO says, that which differs each time a server is started, between a server and its replica, and once
+    a server has another's data."""
+    return b" ".join(line for line in info.splitlines() if line.startswith((b"run_id:", b"master_replid:")))
 
 
 def time_ms(reply: Sequence[bytes]) -> int:

@@ -94,6 +94,10 @@ class ShardCopy:
         self.touched, self.position, self.state, self._ahead = Touched(self._window_ms), 0, None, None
         self._bad = _NONE_BAD
 
+    def wait_for_nothing(self) -> None:
+        """The server may have lost what the newest state spoke of."""
+        self._ahead = None
+
     def polled(self, state: ShardState, holes: tuple[Hole, ...], server_ms: int, now_s: float) -> None:
         """The shard as it stands: it counts once the log has been read as far as it went then.
 

@@ -46,10 +46,14 @@ class HeadTier:
             good &= fine
         return good, why
 
-    def still_held(self, expr: Expr, steps: Steps, lookback_ms: int) -> bool:
+    def cleared(self) -> int:
+        """For `still_held`; to be asked before `covered` is."""
+        return self._head.cleared
+
+    def still_held(self, expr: Expr, steps: Steps, lookback_ms: int, cleared: int) -> bool:
         """Whether nothing that the expression looks at was let go since it was found to be covered."""
-        base_ms = self._progress().base_ms
-        return all((look.after >= base_ms).all() for look in looks(expr, steps, lookback_ms))
+        base_ms, seen = self._progress().base_ms, looks(expr, steps, lookback_ms)
+        return self._head.cleared == cleared and all((look.after >= base_ms).all() for look in seen)
 
     def unheld(self, expr: Expr) -> str:
         """Why a metric of the expression is not held whole by anybody here; "" if all are."""
