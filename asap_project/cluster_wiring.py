@@ -24,6 +24,7 @@ from precompute.cluster.board import SharedBoard
 from precompute.cluster.elections import Leader, SharedElections
 from precompute.cluster.follower import Follower, FollowerSettings, Notes
 from precompute.cluster.metrics import FOLLOWER_COUNTERS, FOLLOWER_GAUGES, AppenderCollector, ShardCollector
+from precompute.cluster.pack_reader import PackReader
 from precompute.cluster.packs import Packs
 from precompute.cluster.plan import SharedPlan
 from precompute.cluster.shards import Shards
@@ -35,7 +36,6 @@ from precompute.labels import SeriesTable
 from precompute.lasting import attempt
 from precompute.numbers import Numbers
 from precompute.stores.base import StoreError
-from precompute.stores.cached import CachedStore
 from precompute.stores.database import DatabaseStore
 from precompute.stores.definitions import DatabaseDefinitions, DatabaseInstall
 
@@ -246,7 +246,7 @@ def _queries(
         batch.window_size, batch.hash_seed, config.head.retention, config.head.max_bytes, SUMMARY_CACHE_BYTES,
         config.query_engine.threads,
     )  # fmt: skip
-    packs = Packs(CachedStore(DatabaseStore(), SUMMARY_CACHE_BYTES, known=()), clock)
+    packs = Packs(PackReader(DatabaseStore(), SUMMARY_CACHE_BYTES), clock)
     notes = _notes(config, SharedNotes(shards.first, clock))
     follower = Follower(settings, shards, packs, in_service(kept), notes, clock)
     keeper = PlanKeeper(shared, lambda: kept_again(definitions.definitions(), config))

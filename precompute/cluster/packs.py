@@ -7,9 +7,9 @@ from collections import deque
 import numpy as np
 
 from precompute.clock import Clock
+from precompute.cluster.pack_reader import PackReader
 from precompute.samples import I64, Bool
 from precompute.stores.base import StoreError
-from precompute.stores.cached import CachedStore
 from precompute.summaries import Summary
 
 logger = logging.getLogger(__name__)
@@ -22,8 +22,7 @@ _LONGEST_WRITE_S = 60.0
 class Packs:
     """Any thread may call it; nothing raises."""
 
-    def __init__(self, store: CachedStore, clock: Clock) -> None:
-        """store: one that knows no panes yet."""
+    def __init__(self, store: PackReader, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._lock = threading.Lock()
         self._all_s: float | None = None

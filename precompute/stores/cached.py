@@ -1,8 +1,7 @@
 """Memory in front of the database: decoded pieces within a byte budget, and the index of all panes.
 
 Since a row's id names its bytes for good, a cached piece is never out of date. The index held here is the database's
-where this process is its only writer: it is changed after each write has been committed. Where others write, they only
-add rows and drop them; `refresh` takes in the new ones, and of those that are gone a reader finds out by itself.
+since this process is its only writer: it is changed after each write has been committed.
 """
 
 import threading
@@ -58,27 +57,13 @@ class PieceCache(Generic[Key]):
 class CachedStore:
     """A SummaryStore. Readers work on the index they found; writers put another in its place."""
 
-    def __init__(self, database: DatabaseStore, max_bytes: int, known: Sequence[PieceRef] | None = None) -> None:
-        """max_bytes: of decoded pieces, roughly. known: the index, which is read where it is not given."""
+    def __init__(self, database: DatabaseStore, max_bytes: int) -> None:
+        """max_bytes: of decoded pieces, roughly."""
         self._database = database
         self._cache = PieceCache[int](max_bytes)
         self._writing = threading.Lock()
-        self._refs = _by_aggregation(database.refs() if known is None else known)
+        self._refs = _by_aggregation(database.refs())
         self._keys: dict[str, Keys] = {}
-
-    def refresh(self, after_row: int) -> int:
-        """Take in what others wrote in rows after this one, and let go of those of them that are gone.
-
-        The largest row that was found; `after_row` where none was.
-        """
-        with self._writing:
-            found = self._database.refs(after_row)
-            held = {ref.row for refs in self._refs.values() for ref in refs if ref.row > after_row}
-            gone, new = held - {ref.row for ref in found}, [ref for ref in found if ref.row not in held]
-            if gone or new:
-                kept = [ref for refs in self._refs.values() for ref in refs if ref.row not in gone]
-                self._refs = _by_aggregation(sorted([*kept, *new], key=lambda ref: ref.last_end_ms))
-            return max([after_row, *(ref.row for ref in found)])
 
     def commit(self, summaries: Sequence[tuple[str, Summary]]) -> None:
         with self._writing:
@@ -92,12 +77,6 @@ class CachedStore:
                 return joined([pieces[ref.row] for ref in refs], after_ms, until_ms)
             self._leave_out(aggregation_id, {ref.row for ref in refs} - pieces.keys())
         raise StoreError("the panes changed faster than they could be read")
-
-    def at_hand(self, aggregation_id: str, after_ms: int, until_ms: int) -> Summary:
-        """Those of the panes that are in memory; asks nobody."""
-        refs = [ref for ref in self._refs.get(aggregation_id, ()) if touches(ref, after_ms, until_ms)]
-        held = [self._cache.get(ref.row) for ref in refs]
-        return joined([piece for piece in held if piece is not None], after_ms, until_ms)
 
     def ends(self, aggregation_id: str, after_ms: int, until_ms: int) -> I64:
         return self._index(aggregation_id, after_ms, until_ms).ends_ms
@@ -129,10 +108,6 @@ class CachedStore:
 
     def size_bytes(self, aggregation_id: str) -> int:
         return self._database.size_bytes(aggregation_id)
-
-    def release(self) -> None:
-        """This thread reads and writes no more for now."""
-        self._database.release()
 
     def cache_bytes(self) -> int:
         """Bytes of decoded pieces held now."""

@@ -9,9 +9,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+import numpy as np
 from django.db import connections, transaction
-from django.db.models import QuerySet, Sum
+from django.db.models import Q, QuerySet, Sum
+from django.db.models.functions import Length
 
 from precompute.errors import BlobError
 from precompute.models import SummaryPack
@@ -19,7 +22,14 @@ from precompute.samples import I64
 from precompute.stores.asking import asking
 from precompute.stores.base import StoreError
 from precompute.stores.blob import from_bytes, to_bytes
-from precompute.stores.pane_index import PaneIndex, index_between, index_from_bytes, index_of, index_to_bytes
+from precompute.stores.pane_index import (
+    PaneIndex,
+    index_between,
+    index_bytes,
+    index_from_bytes,
+    index_of,
+    index_to_bytes,
+)
 from precompute.stores.pieces import NEVER_MS, cut, joined, loose, shares_a_pane, without
 from precompute.summaries import Summary, between, pack
 
@@ -29,9 +39,11 @@ READ_ATTEMPTS = 10
 """Rows may be replaced or set aside between finding and loading them; then they are looked up again."""
 IDS_PER_QUERY = 500
 """SQLite bounds the parameters of one statement."""
+ROWS_PER_QUERY = 20_000
+"""Of a long list: a server that says nothing for some seconds counts as away."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PieceRef:
     """A stored piece: its row, and what is known of its panes."""
 
@@ -43,6 +55,16 @@ class PieceRef:
     @property
     def ends_ms(self) -> I64:
         return self.index.ends_ms
+
+
+class Outline(NamedTuple):
+    """What a reader of packs needs to know of one; `ends_ms` is None where they fill a stretch of the grid."""
+
+    row: int
+    aggregation_id: str
+    first_end_ms: int
+    last_end_ms: int
+    ends_ms: I64 | None
 
 
 @dataclass
@@ -110,10 +132,31 @@ class DatabaseStore:
             packs = SummaryPack.objects.using(self._using)
             packs.bulk_create([_pack_of(aggregation_id, pack)], ignore_conflicts=True)
 
-    def refs(self, after_row: int = 0) -> list[PieceRef]:
-        """All pieces in rows after this one, by aggregation and last end."""
+    def refs(self) -> list[PieceRef]:
+        """All pieces, by aggregation and last end."""
         with self._database():
-            return self._refs(self._packs().filter(pk__gt=after_row))
+            return self._refs(self._packs())
+
+    def rows(self, after_row: int) -> I64:
+        """All rows after this one, ascending: int64[r]."""
+        parts = [np.array([after_row], np.int64)]
+        with self._database():
+            while len(parts) == 1 or len(parts[-1]) == ROWS_PER_QUERY:
+                later = self._packs().filter(pk__gt=int(parts[-1][-1])).order_by("pk")
+                parts.append(np.array(later.values_list("pk", flat=True)[:ROWS_PER_QUERY], np.int64))
+        return np.concatenate(parts[1:])
+
+    def outlines(self, rows: Sequence[int], panes: int) -> list[Outline]:
+        """Of these rows, ascending and IDS_PER_QUERY at most, as far as they are there. panes: of a pack that fills its
+        stretch of the grid, whose index is not read then."""
+        with self._database():
+            packs = self._packs().filter(_among(rows)).annotate(index_bytes=Length("panes"))
+            found = packs.values_list("pk", "aggregation_id", "first_end_ms", "last_end_ms", "index_bytes")
+            outlines = {one[0]: Outline(*one[:4], None) for one in found if _fills(one[2], one[3], one[4], panes)}
+            for ref in self._refs(self._packs().filter(pk__in=set(rows) - outlines.keys())):
+                ends_ms = ref.ends_ms.copy()  # of its own bytes: seen and plan are not kept
+                outlines[ref.row] = Outline(ref.row, ref.aggregation_id, int(ends_ms[0]), ref.last_end_ms, ends_ms)
+            return list(outlines.values())
 
     def together(self) -> AbstractContextManager[None]:
         """What this thread asks within needs no connection for each time. Raises StoreError."""
@@ -242,3 +285,15 @@ def _pack_of(aggregation_id: str, piece: Summary) -> SummaryPack:
         blob=blob,
         size_bytes=len(panes) + len(blob),
     )
+
+
+def _among(rows: Sequence[int]) -> Q:
+    """These rows; those of a run without naming each, which takes the longer part of the time."""
+    run = rows[-1] - rows[0] == len(rows) - 1
+    return Q(pk__range=(rows[0], rows[-1])) if run else Q(pk__in=rows)
+
+
+def _fills(first_end_ms: int, last_end_ms: int, length: int, panes: int) -> bool:
+    """Whether a pack whose index has so many bytes has all `panes` of a stretch of the grid."""
+    step_ms, rest = divmod(last_end_ms - first_end_ms, panes - 1)
+    return length == index_bytes(panes) and step_ms > 0 and not rest and last_end_ms % (step_ms * panes) == 0

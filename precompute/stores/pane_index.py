@@ -14,7 +14,7 @@ PANE_BYTES = 3 * 8 + 1
 CRC_BYTES = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PaneIndex:
     """Columns over panes, as in Summary: int64[P] and flags uint8[P]."""
 
@@ -49,6 +49,11 @@ def index_to_bytes(index: PaneIndex) -> bytes:
     columns = (index.ends_ms, index.seen, index.plan)
     body = b"".join(column.astype("<i8").tobytes() for column in columns) + index.flags.tobytes()
     return zlib.crc32(body).to_bytes(CRC_BYTES, "little") + body
+
+
+def index_bytes(panes: int) -> int:
+    """Length of an index of so many panes."""
+    return CRC_BYTES + panes * PANE_BYTES
 
 
 def index_from_bytes(data: bytes) -> PaneIndex:

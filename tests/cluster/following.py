@@ -12,6 +12,7 @@ from precompute.aggregations import Aggregation
 from precompute.clock import ManualClock
 from precompute.cluster.follower import Follower, FollowerSettings, Notes
 from precompute.cluster.log import RedisSampleLog
+from precompute.cluster.pack_reader import PackReader
 from precompute.cluster.packs import Packs
 from precompute.cluster.replies import ShardLimits, appended
 from precompute.cluster.shards import Shards
@@ -21,7 +22,6 @@ from precompute.evaluate.limits import Limits
 from precompute.labels import Labels, SeriesTable
 from precompute.query_node import QueryNode
 from precompute.samples import Block
-from precompute.stores.cached import CachedStore
 from precompute.stores.database import DatabaseStore
 from precompute.stores.memory import MemoryStore
 from precompute.summaries import Summary
@@ -116,7 +116,7 @@ class Cluster:
             made.shutdown()
 
     def made_follower(self, using: str, head_ms: int = 2 * HOUR_MS, head_bytes: int = 1 << 26) -> Follower:
-        packs = Packs(CachedStore(DatabaseStore(using), 1 << 24, known=()), self.clock)
+        packs = Packs(PackReader(DatabaseStore(using), 1 << 24), self.clock)
         settings = FollowerSettings(WIDTH_MS, 0, head_ms, head_bytes, 1 << 24, 1)
         return Follower(settings, self.shards, packs, self.kept, Notes, self.clock)
 

@@ -1,6 +1,7 @@
 """Packs that several writers put into one database, and readers who find out about them."""
 
 import threading
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -8,11 +9,13 @@ import pytest
 from django.db import connections
 
 from precompute.clock import ManualClock
+from precompute.cluster.pack_reader import PackReader
 from precompute.cluster.packs import Packs
 from precompute.models import SummaryPack
+from precompute.samples import I64
+from precompute.stores import database
 from precompute.stores.base import StoreError
-from precompute.stores.cached import CachedStore
-from precompute.stores.database import DatabaseStore, PieceRef
+from precompute.stores.database import DatabaseStore
 from tests.precompute.made_summaries import ends, same, summary
 
 SMALL = ("sum", "quantile")
@@ -27,7 +30,7 @@ def alias(request: pytest.FixtureRequest) -> str:
 
 
 def made(alias: str, clock: ManualClock | None = None) -> Packs:
-    return Packs(CachedStore(DatabaseStore(alias), 1 << 24, known=()), clock or ManualClock(1000))
+    return Packs(PackReader(DatabaseStore(alias), 1 << 24), clock or ManualClock(1000))
 
 
 def test_of_two_writers_of_a_pack_the_first_one_counts(alias: str) -> None:
@@ -65,8 +68,9 @@ def test_a_row_that_comes_into_sight_after_one_with_a_larger_number_is_found(ali
 
 def test_only_new_rows_are_read_again(alias: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, asked = ManualClock(1000), []
-    packs, refs = made(alias, clock), DatabaseStore.refs
-    monkeypatch.setattr(DatabaseStore, "refs", lambda self, after=0: asked.append(after) or refs(self, after))  # type: ignore[func-returns-value]
+    packs, rows, outlines, read = made(alias, clock), DatabaseStore.rows, DatabaseStore.outlines, list[int]()
+    monkeypatch.setattr(DatabaseStore, "rows", lambda self, after: asked.append(after) or rows(self, after))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(DatabaseStore, "outlines", lambda self, of, panes: read.extend(of) or outlines(self, of, panes))  # type: ignore[func-returns-value]
     DatabaseStore(alias).insert("a", summary(ends(1, 60), accumulators=SMALL))
     for _ in range(4):
         packs.refresh()
@@ -76,6 +80,50 @@ def test_only_new_rows_are_read_again(alias: str, monkeypatch: pytest.MonkeyPatc
     clock.advance(600_000)
     packs.refresh()
     assert asked[-1] == 0
+    assert read == [row]
+
+
+def test_of_any_packs_the_same_panes_are_known_as_are_there(alias: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "ROWS_PER_QUERY", 3)
+    packs, store, whole = made(alias), DatabaseStore(alias), np.array(ends(1, 60))
+    kinds = {
+        "whole": range(60), "few": range(7), "one": [30], "with a gap": [*range(20), *range(25, 60)],
+        "every other": range(1, 60, 2), "both ends": [0, 59],
+    }  # fmt: skip
+    for number, places in enumerate(kinds.values()):
+        store.insert("a", summary((whole + number * 900_000)[list(places)].tolist(), accumulators=SMALL, seed=number))
+    store.insert("b", summary((whole + 15_000).tolist(), accumulators=SMALL))  # 60 panes, of two stretches
+    packs.refresh()
+    for name in ("a", "b"):
+        for after_ms, until_ms in (EVER, (ends(3, 3)[0], ends(200, 200)[0]), (ends(29, 29)[0], ends(150, 150)[0])):
+            assert packs.ends(name, after_ms, until_ms).tolist() == store.ends(name, after_ms, until_ms).tolist()
+            assert same(packs.get(name, after_ms, until_ms), store.get(name, after_ms, until_ms))
+
+
+def test_of_a_whole_pack_a_few_numbers_are_read_and_held(alias: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    packs, read = made(alias), list[bytes]()
+    for number in range(50):
+        DatabaseStore(alias).insert("a", summary(ends(60 * number + 1, 60 * number + 60), accumulators=SMALL))
+    monkeypatch.setattr(database, "index_from_bytes", read.append)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.take_snapshot()
+        packs.refresh()
+        used = tracemalloc.take_snapshot().compare_to(before, "filename")
+    finally:
+        tracemalloc.stop()
+    held = sum(one.size_diff for one in used if "/precompute/cluster/" in one.traceback[0].filename)
+    assert not read and len(packs.ends("a", *EVER)) == 3000
+    assert held < 50 * 200
+
+
+def test_a_damaged_index_is_a_gap_and_kept_aside(alias: str) -> None:
+    packs, store = made(alias), DatabaseStore(alias)
+    store.insert("a", summary(ends(1, 50), accumulators=SMALL))
+    SummaryPack.objects.using(alias).update(panes=b"not what it says it is")
+    store.insert("a", summary(ends(61, 120), accumulators=SMALL))
+    assert packs.refresh() and packs.ends("a", *EVER).tolist() == ends(61, 120)
+    assert SummaryPack.objects.using(alias).filter(damaged=True).count() == 1
 
 
 def test_packs_that_were_dropped_are_gaps_before_and_after_it_is_known(alias: str) -> None:
@@ -102,7 +150,7 @@ def test_while_the_database_is_away_nothing_is_there_and_it_is_counted(
         raise StoreError("away")
 
     with monkeypatch.context() as context:
-        for name in ("refs", "load", "size_bytes"):
+        for name in ("rows", "load", "size_bytes"):
             context.setattr(DatabaseStore, name, away)
         assert (packs.get("a", *EVER).panes, packs.refresh(), packs.size_bytes("a"), packs.failures) == (0, False, 0, 2)
         assert len(packs.ends("a", *EVER)) == 60
@@ -127,7 +175,7 @@ def test_once_the_database_failed_no_query_asks_it_until_a_refresh_succeeded(
         return fail
 
     with monkeypatch.context() as context:
-        for name in ("refs", "load", "size_bytes"):
+        for name in ("rows", "load", "size_bytes"):
             context.setattr(DatabaseStore, name, away(name))
         for _ in range(3):
             assert same(packs.get("a", *EVER), first_one), "what is in memory is served"
@@ -142,12 +190,12 @@ def test_a_query_does_not_wait_for_another_that_asks_the_database(
 ) -> None:
     packs, asked, may_answer = made(sqlite_alias), threading.Event(), threading.Event()
 
-    def slow(*_: object) -> list[PieceRef]:
+    def slow(*_: object) -> I64:
         asked.set()
         assert may_answer.wait(60)
-        return []
+        return np.zeros(0, np.int64)
 
-    monkeypatch.setattr(DatabaseStore, "refs", slow)
+    monkeypatch.setattr(DatabaseStore, "rows", slow)
     asks = threading.Thread(target=packs.refresh)
     asks.start()
     try:
