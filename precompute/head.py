@@ -40,10 +40,12 @@ class Head:
         """How often all samples were let go of: what was read before and after that is not of one head."""
 
     def clear(self) -> None:
-        """Let go of all samples; the table stays."""
+        """Let go of all samples; the table stays, and its series keep their places: readers know their ids."""
         with self._lock.writing():
             self.cleared += 1
-            self._series, self._columns = 0, _no_samples(self.max_bytes)
+            size, columns = len(self._columns.tail), _no_samples(self.max_bytes)
+            empty = {name: _grown(getattr(columns, name), size, fill) for name, fill in _SERIES_COLUMNS}
+            self._columns = columns._replace(**empty)
 
     def append(self, block: Block) -> None:
         """Add samples of known series; the same (series, time) twice keeps the winner by value."""

@@ -109,10 +109,6 @@ class CachedStore:
     def size_bytes(self, aggregation_id: str) -> int:
         return self._database.size_bytes(aggregation_id)
 
-    def release(self) -> None:
-        """This thread reads and writes no more for now."""
-        self._database.release()
-
     def cache_bytes(self) -> int:
         """Bytes of decoded pieces held now."""
         return self._cache.size_bytes
