@@ -19,7 +19,7 @@ from precompute.stores.base import StoreError
 from precompute.stores.database import DatabaseStore
 from precompute.summaries import Summary
 from tests.cluster.conftest import KEPT
-from tests.cluster.following import FOLLOW_S, Cluster, instant, queries, unnumbered
+from tests.cluster.following import FOLLOW_S, SHARDS, Cluster, instant, queries, unnumbered
 from tests.cluster.test_follower import bits, some_minutes
 from tests.precompute.made_node import WIDTH_MS, aggregation, series
 from tests.precompute.made_summaries import same
@@ -101,6 +101,29 @@ def test_a_partial_that_vanishes_while_it_is_read_is_looked_for_in_the_database(
     with cluster.follower(using) as follower:
         put_away(cluster, 0, DatabaseStore(using), some_ends(cluster, 2, 6))
         poll_until(lambda: summaries_agree(cluster, follower), FOLLOW_S, "the pack is found")
+
+
+def test_a_pane_that_is_stored_between_two_looks_is_in_one_of_them(
+    cluster: Cluster, using: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Follower, "_see_to_stored", lambda self: None)
+    some_minutes(cluster, seed=28)
+    with cluster.follower(using) as follower:
+        ends, got, turns = some_ends(cluster, 2, 6), follower.packs.get, list[int]()
+        put_away(cluster, 0, DatabaseStore(using), ends)
+        poll_until(lambda: sum(len(copy.leaving()) for copy in follower.copies) >= SHARDS, FOLLOW_S, "it is heard of")
+
+        def get(*asked: Any) -> Summary:
+            found = got(*asked)
+            if not turns:
+                turns.append(1)
+                follower._refresh_packs()
+            return found
+
+        monkeypatch.setattr(follower.packs, "get", get)
+        read = follower.store.get(KEPT[0].id, int(ends[0]) - 1, int(ends[-1]))
+        assert turns and read.ends_ms.tolist() == ends.tolist()
+        assert not follower.engine.dirty(KEPT[0], ends).any()
 
 
 def test_a_partial_that_vanishes_for_good_is_a_gap_that_the_head_fills(cluster: Cluster, using: str) -> None:
