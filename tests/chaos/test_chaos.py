@@ -1,11 +1,11 @@
 """Two minutes of everything that can go wrong: nothing acknowledged is lost, nothing counted twice, no pane wrong."""
 
-import random
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.run import troubled
+from tests.running import drawn_seed
 
 pytestmark = pytest.mark.e2e
 
@@ -16,8 +16,7 @@ FAULTS = 20
 
 
 def test_nothing_is_lost_doubled_or_wrong_whatever_fails(tmp_path: Path) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     outcome = troubled(MINUTES, seed, tmp_path, AWAY_S)
     print("\n".join(outcome.lines()))
     assert outcome.is_right

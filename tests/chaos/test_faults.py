@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from precompute.clock import SystemClock
 from tests.chaos.faults import Kind, Weather
 from tests.cluster.roles import Cluster, Counts
+from tests.running import drawn_seed
 
 
 @dataclass
@@ -25,8 +26,7 @@ class Target:
 
 
 def test_each_fault_is_mended_before_its_target_has_another() -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     targets = [Target() for _ in range(3)]
     kind = Kind("fallen", lambda _: targets, Target.fall, Target.rise, (0.0, 0.1))
     nobody = Cluster(None, ())  # type: ignore[arg-type]
