@@ -60,8 +60,11 @@ def victoria_metrics_binary() -> str:
 
 @pytest.fixture(scope="session")
 def shared_redis() -> Iterator[RedisServer]:
-    """One server for all tests that only need keys of their own; take `redis`."""
-    with redis_server() as server:
+    """One server for all tests that only need keys of their own; take `redis`.
+
+    It leaves syncing to the kernel: each second, writes wait for a disk on which a sync takes more than two.
+    """
+    with redis_server("no") as server:
         yield server
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -24,6 +25,14 @@ from tests.ports import free_port, is_free
 ROOT = Path(__file__).resolve().parent.parent
 READY_S = 60.0
 STOP_S = 15.0
+SEED_OF_CI = 7
+
+
+def drawn_seed() -> int:
+    """Of a test's random data, printed. CI judges a change, not a draw: its seed is always the same."""
+    seed = SEED_OF_CI if "CI" in os.environ else random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    return seed
 
 
 def port_is_free(url: str) -> bool:

@@ -27,7 +27,7 @@ from tests.running import poll_until
 START_S = 30.0
 POSTGRESQL_HOMES = Path("/usr/lib/postgresql")
 
-Fsync = Literal["everysec", "always"]
+Fsync = Literal["everysec", "always", "no"]
 
 
 @dataclass

@@ -106,8 +106,10 @@ urlpatterns = [
 
 def main() -> None:
     """`runasap` with the stand-in's wiring and urls."""
-    from asap_project import celery_roles, cli
+    from asap_project import celery_roles, cli, worker
 
+    if BEHAVIOUR == "slow-shutdown":
+        worker.DRAIN_S = 1.0  # what follows has more time until the process is ended
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.asap_project.standin_settings"
     wiring = types.ModuleType("asap_project.wiring")
     wiring.start = start  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from asap_project.supervisor import _Server
 from tests.ports import free_port
 from tests.running import ROOT, Answer, Program, connection, http, poll_until, port_is_free, program
 
-STOPS_WITHIN_S = 10
+STOPS_WITHIN_S = 30
 
 
 @contextmanager

@@ -24,10 +24,11 @@ from precompute.errors import InstallMismatch
 STREAMING_WORKER = "tests.cluster.standin_worker.streaming_worker"
 BEHAVIOUR = os.environ.get("STANDIN", "")
 _MINUTE_MS, _ROOM = 60_000, 1 << 30
+_LEASE_MS = 10_000 if BEHAVIOUR == "slow" else 3_000
 LIMITS = ShardLimits(
-    60 * _MINUTE_MS, _MINUTE_MS, 1000, 60 * _MINUTE_MS, 10 * _MINUTE_MS, 3_000, _ROOM, _ROOM
+    60 * _MINUTE_MS, _MINUTE_MS, 1000, 60 * _MINUTE_MS, 10 * _MINUTE_MS, _LEASE_MS, _ROOM, _ROOM
 )  # fmt: skip
-"""With a lease of 3 s."""
+"""With a short lease, which a tick is well within."""
 
 
 class StandinWorkers:

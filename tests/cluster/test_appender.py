@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from precompute.clock import ManualClock, SystemClock
-from precompute.cluster import table_use
+from precompute.cluster import server, table_use
 from precompute.cluster.appender import Appender, AppenderLimits
 from precompute.cluster.heartbeat import Heartbeat
 from precompute.cluster.log import RedisSampleLog
@@ -188,12 +188,22 @@ def test_too_few_replicas_reject(shards: Shards, clock: ManualClock) -> None:
     assert to.traffic.outcomes["unsafe"] > 0 == to.traffic.outcomes["ok"]
 
 
-def test_a_replica_that_has_the_samples_is_enough(redis: RedisServer, shards: Shards, clock: ManualClock) -> None:
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replicas, and answers, are waited for for as long as a busy machine needs."""
+    monkeypatch.setattr(server, "_REPLICAS_MS", 30_000)
+    monkeypatch.setattr(server, "_ANSWER_S", 60.0)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_replica_that_has_the_samples_is_enough(redis: RedisServer, clock: ManualClock) -> None:
+    shards = made_shards(redis.url, clock, SHARDS)
     to = opened(shards, clock, wait_replicas=1)
     with redis_server("everysec", "--replicaof", "127.0.0.1", str(redis.port)) as replica:
         poll_until(lambda: "master_link_status:up" in replica.cli("info", "replication"), 30, "the replica follows")
         assert write(to, some(20)).accepted == 20
         assert int(replica.cli("dbsize")) == int(redis.cli("dbsize"))
+    shards.close()
 
 
 def test_nothing_is_taken_before_open_and_after_stop(shards: Shards, clock: ManualClock) -> None:

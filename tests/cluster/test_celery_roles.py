@@ -37,10 +37,10 @@ def test_at_sigterm_a_worker_finishes_its_batch_gives_its_shards_back_and_exits_
     poll_until(lambda: "a" in whole.holders(), 30, "a ticks")
     whole.forget()
     began_s = time.monotonic()
-    assert a.stop() == 0
-    assert time.monotonic() - began_s < 30
+    assert a.stop(30) == 0
+    assert time.monotonic() - began_s < 20
     assert whole.holders() == [""] * SHARDS
-    assert len(whole.ticks()) == 1
+    assert len(whole.ticks()) in (1, 2), "one may have ended before the signal came"
     assert whole.log.cli("hkeys", "{crew}said") == ""
 
 
@@ -63,7 +63,7 @@ def test_a_worker_that_cannot_start_says_why_and_exits_2(whole: Kicked) -> None:
 def test_final_panes_are_stored_now_and_then(whole: Kicked) -> None:
     whole.scheduler()
     whole.worker("a")
-    poll_until(lambda: whole.log.cli("llen", "stores") == "2", 30, "stored twice")
+    poll_until(lambda: int(whole.log.cli("llen", "stores")) >= 2, 30, "stored twice")
 
 
 def test_a_worker_is_called_as_the_config_says_that_it_is_given(whole: Kicked) -> None:

@@ -51,8 +51,8 @@ def test_two_schedulers_do_no_more_than_one(whole: Kicked) -> None:
     schedulers = [whole.scheduler(name) for name in ("one", "other")]
     whole.worker("a")
     whole.await_ticks("a", ALL)
-    whole.forget()
     began_s = time.monotonic()
+    whole.forget()
     poll_until(lambda: len(whole.ticks()) == SHARDS and min(whole.ticks().values()) >= 5, 30, "five rounds")
     most = max(whole.ticks().values())
     rounds = (time.monotonic() - began_s) / WINDOW_S
@@ -102,8 +102,8 @@ def test_a_tick_that_never_ends_does_not_keep_a_worker_from_ending(whole: Kicked
     a = whole.worker("a", "stuck")
     poll_until(lambda: "a" in whole.holders(), 30, "the tick runs")
     began_s = time.monotonic()
-    assert a.stop() == 1
-    assert time.monotonic() - began_s < 30
+    assert a.stop(30) == 1
+    assert time.monotonic() - began_s < 20
 
 
 def test_messages_for_a_worker_that_does_not_come_back_do_not_stay(whole: Kicked) -> None:

@@ -328,4 +328,4 @@ def test_its_metrics_are_those_of_a_node_and_how_far_behind_it_is(cluster: Clust
         shown = {metric.name: metric.samples[0].value for metric in collected}
         assert shown["asap_head_samples"] == cluster.core.head.samples()
         assert shown["asap_newest_pane_seconds"] >= cluster.start_ms / 1000
-        assert shown["asap_follower_behind_seconds"] < 10 and not shown["asap_follower_read_anew"]
+        assert shown["asap_follower_behind_seconds"] < 60 and not shown["asap_follower_read_anew"]

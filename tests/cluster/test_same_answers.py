@@ -1,7 +1,6 @@
 """One process and a whole cluster give the same answers to the same samples, before and after their panes are final."""
 
 import json
-import random
 from collections.abc import Iterator
 from functools import partial
 from itertools import cycle
@@ -16,7 +15,7 @@ from precompute.panes import last_end
 from tests.cluster.recording import Recording
 from tests.cluster.roles import Cluster, Counts, cluster, ground
 from tests.e2e.talking import SNAPPY, instant, ranged, tier
-from tests.running import Program, asap, http, merged, poll_until
+from tests.running import Program, asap, drawn_seed, http, merged, poll_until
 
 pytestmark = pytest.mark.e2e
 
@@ -67,8 +66,7 @@ UNCOVERED = (
 
 
 def test_one_process_and_a_cluster_give_the_same_answers(tmp_path: Path) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     recording = Recording(last_end(now_ms() - ACCEPTED_MS, PANES * WIDTH_MS) - FINAL_PANES * WIDTH_MS, seed)
     accepted_ms = now_ms() - recording.start_ms + READY_MS + REPLAY_MS
     config = merged(CONFIG, {"engine": {"minibatch": {"acceptance_age": f"{accepted_ms}ms"}}})

@@ -109,7 +109,14 @@ def assert_it_is_noticed(watched: Watched, url: str) -> None:
     """By ingest, which is unhealthy, and by Prometheus; what the other Redis has is shown on."""
     ingest = watched.many.ingests[0].running
     poll_until(lambda: ingest.get("/-/healthy").status == 503, UNHEALTHY_S, "ingest is unhealthy", 0.5)
-    assert f"Redis at {url} has taken no heartbeat" in ingest.get("/-/healthy").body.decode()
-    pending = {rule["name"] for rule in watched.rules() if rule["state"] != "inactive"}
-    assert "AsapRedisUnreached" in pending
-    assert watched.found("count(count by (shard) (asap_shard_held))")[0]["value"][1] == "2"
+    said = f"Redis at {url} has taken no heartbeat"
+    poll_until(lambda: said in ingest.get("/-/healthy").body.decode(), UNHEALTHY_S, f"ingest says: {said}", 0.5)
+
+    def alerts() -> bool:
+        return "AsapRedisUnreached" in {rule["name"] for rule in watched.rules() if rule["state"] != "inactive"}
+
+    def held() -> list[str]:
+        return [row["value"][1] for row in watched.found("count(count by (shard) (asap_shard_held))")]
+
+    poll_until(alerts, UNHEALTHY_S, "an alert is pending", 0.5)
+    poll_until(lambda: held() == ["2"], UNHEALTHY_S, "the other Redis' shards are shown", 0.5)

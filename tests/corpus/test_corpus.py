@@ -13,6 +13,7 @@ from tests.corpus.patterns import accepted, texts
 from tests.corpus.reading import Question, filled, questions
 from tests.corpus.run import Tally, compare
 from tests.corpus.worlds import LENGTH_MS, Place, apart
+from tests.running import drawn_seed
 
 EXPRESSIONS = 300
 ANSWERED = 0.9
@@ -23,8 +24,7 @@ START_MS = 1_764_500_000_000
 def test_three_hundred_expressions_of_dashboards_are_answered_as_prometheus_answers_them(
     prometheus_binary: str, corpus_dir: Path, tmp_path: Path
 ) -> None:
-    seed = Random().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     tally = Tally()
     chosen = Random(seed).sample(questions(corpus_dir), EXPRESSIONS)
     for _ in compare(prometheus_binary, tmp_path, seed, chosen, tally):

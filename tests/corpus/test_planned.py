@@ -13,6 +13,7 @@ from tests.corpus.reading import Question
 from tests.corpus.worlds import LENGTH_MS
 from tests.differential.outcomes import differences
 from tests.precompute.made_node import Core
+from tests.running import drawn_seed
 
 EXPRESSIONS = 300
 SERVED = 0.9
@@ -38,8 +39,7 @@ def test_as_many_are_served_at_another_zoom(corpus_dir: Path, found: Covered) ->
 def test_three_hundred_served_expressions_are_answered_by_summaries_as_by_the_samples(
     found: Covered, tmp_path: Path
 ) -> None:
-    seed = Random().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     texts = sorted({query.forms[0][1] for query in found.served})
     chosen = [Question.of(text) for text in Random(seed).sample(texts, EXPRESSIONS)]
     wrong, others, parts = list[str](), list[str](), 0

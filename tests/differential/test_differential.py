@@ -15,6 +15,7 @@ from tests.differential.known import NEW_SINCE, Case, reason_for
 from tests.differential.outcomes import Asked, Outcome, differences
 from tests.differential.run import Tally, compare
 from tests.differential.world import LENGTH_MS, World, draw
+from tests.running import drawn_seed
 
 QUERIES = 1000
 MOMENTS = (1_764_500_000_950, 1_764_500_600_950)
@@ -24,8 +25,7 @@ MOMENTS = (1_764_500_000_950, 1_764_500_600_950)
 def test_a_thousand_random_queries_are_answered_as_prometheus_answers_them(
     prometheus_binary: str, tmp_path: Path
 ) -> None:
-    seed = Random().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     tally = Tally()
     for _ in compare(prometheus_binary, tmp_path, seed, QUERIES, tally):
         pass

@@ -50,10 +50,10 @@ def test_labels_do_not_change_with_the_tier(prometheus_binary: str, tmp_path: Pa
         with prometheus(prometheus_binary, tmp_path / "prometheus", text, FLUSH) as upstream:
             poll_until(lambda: shop.scrapes > 8, 30, "scrapes of the shop")
             before_ms = now_ms()
-            config = {"query_engine": {"http_port": port, "prometheus_server": upstream.url, "lookback_delta": "2s"}}
+            config = {"query_engine": {"http_port": port, "prometheus_server": upstream.url, "lookback_delta": "8s"}}
             with asap(tmp_path / "asap", config) as ours:
-                both, after_ms = Pair(ours, upstream), now_ms() + 9000
-                poll_until(lambda: now_ms() > after_ms + 1000, 30, "the time to come", every_s=0.2)
+                both, after_ms = Pair(ours, upstream), now_ms() + 15_000
+                poll_until(lambda: now_ms() > after_ms + 1000, 60, "the time to come", every_s=0.2)
                 both.await_all(after_ms, range_s=8)
                 for text in LABELLED:
                     there, here = label_sets(ours, text, before_ms), label_sets(ours, text, after_ms)
@@ -86,7 +86,7 @@ def two(folder: Path, **options: Any) -> Iterator[tuple[Program, Program]]:
     """An ASAP that has everything, and one before it; both take samples of the next minutes."""
     ingest = {"max_future": "10m"}
     with asap(folder / "far", {"ingest": ingest}) as far:
-        engine = {"prometheus_server": far.url, "prometheus_timeout": "5s", **options}
+        engine = {"prometheus_server": far.url, "prometheus_timeout": "60s", **options}
         with asap(folder / "near", {"ingest": ingest, "query_engine": engine}) as near:
             yield near, far
 

@@ -14,7 +14,7 @@ from precompute.log.segment import HEADER_BYTES
 from tests.e2e.numbered import APART_MS, PARTS, Writer, await_more, held, writing
 from tests.e2e.talking import crash, instant, named, ranged, single, tier, write
 from tests.ports import free_port
-from tests.running import Program, poll_until
+from tests.running import Program, drawn_seed, poll_until
 
 Start = Callable[..., AbstractContextManager[Program]]
 
@@ -60,8 +60,7 @@ BETWEEN: tuple[tuple[Callable[[Program], None], str], ...] = (
 
 
 def test_every_acknowledged_sample_survives_kill_9_once(asap_process: Start) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     draw, port, begin = random.Random(seed), free_port(), begin_ms()
     config = {**CONFIG, "query_engine": {"http_port": port}}
     writers = [Writer(name, f"http://127.0.0.1:{port}", begin) for name in ("a", "b", "c")]

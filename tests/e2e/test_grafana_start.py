@@ -1,7 +1,6 @@
 """What Grafana's Prometheus data source asks at "save & test" and in Explore: answers of Prometheus' own shape."""
 
 import http.client
-import statistics
 import time
 import urllib.parse
 from collections.abc import Iterator
@@ -92,7 +91,7 @@ def test_label_names_of_a_metric(both: Pair, how: str) -> None:
 
 
 def test_metadata_for_the_hints(both: Pair) -> None:
-    poll_until(lambda: both.asap.get("/api/v1/metadata").json()["data"], 10, "metadata")
+    poll_until(lambda: both.asap.get("/api/v1/metadata").json()["data"], 60, "metadata")
     ours, theirs = (asked(side, "GET", "/api/v1/metadata").json()["data"] for side in (both.asap, both.prometheus))
     assert shape(ours, keys_are_data=True) == shape(theirs, keys_are_data=True)
 
@@ -155,7 +154,10 @@ def test_errors_have_prometheus_status_and_type(
 
 
 def test_an_answer_does_not_wait_for_an_acknowledgement(both: Pair) -> None:
-    """Over a connection that is kept alive, the last piece of an answer leaves at once."""
+    """Over a connection that is kept alive, the last piece of an answer leaves at once.
+
+    If it waited, all but the first would be late; on a busy machine some are anyway.
+    """
     took_s = []
     with closing(http.client.HTTPConnection(urllib.parse.urlsplit(both.asap.url).netloc, timeout=30)) as connection:
         for _ in range(15):
@@ -163,4 +165,4 @@ def test_an_answer_does_not_wait_for_an_acknowledgement(both: Pair) -> None:
             connection.request("GET", "/api/v1/query?query=1")
             connection.getresponse().read()
             took_s.append(time.perf_counter() - begun_s)
-    assert statistics.median(took_s) < DELAYED_ACKNOWLEDGEMENT_S / 2
+    assert min(took_s[1:]) < DELAYED_ACKNOWLEDGEMENT_S / 2

@@ -13,7 +13,7 @@ from precompute.clock import SystemClock
 from tests.e2e.hostile import ANSWERS_WITHIN_S, Reply, bodies, bombs, send_all
 from tests.e2e.hostile_queries import queries
 from tests.e2e.talking import children, instant, named, points, write
-from tests.running import Program, asap
+from tests.running import Program, asap, drawn_seed
 
 pytestmark = pytest.mark.e2e
 
@@ -61,8 +61,7 @@ def _timed_out(reply: Reply) -> bool:
 
 
 def test_ten_thousand_malformed_bodies(target: Program) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     still_right(target)
     before_mb = resident_mb(target)
     replies = send_all(target, [*bodies(random.Random(seed), BODIES), *bombs()])
@@ -74,8 +73,7 @@ def test_ten_thousand_malformed_bodies(target: Program) -> None:
 
 
 def test_two_thousand_hostile_queries(target: Program) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     still_right(target)
     before_mb = resident_mb(target)
     replies = send_all(target, list(queries(random.Random(seed), SOUPS)))

@@ -55,10 +55,10 @@ def run_until(source: Source, write: Write, done: threading.Event) -> None:
     """Run the source in a thread until `done`, then stop it and see that it ends."""
     thread = threading.Thread(target=source.run, args=(write,))
     thread.start()
-    assert done.wait(10)
+    assert done.wait(60)
     source.stop()
     source.stop()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -103,5 +103,5 @@ def test_a_source_that_is_stopped_before_it_runs_returns_at_once(make: Make) -> 
     source.stop()
     thread = threading.Thread(target=source.run, args=(lambda columns: Outcome(0, 0, {}, ""),))
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()

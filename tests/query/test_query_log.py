@@ -159,7 +159,7 @@ def test_no_query_waits_for_a_writer_that_is_behind(
 ) -> None:
     monkeypatch.setattr(query_log, "MOST_WAITING", 10)
     written = threading.Event()
-    monkeypatch.setattr(query_log, "line", lambda _: written.wait(10) and "late")
+    monkeypatch.setattr(query_log, "line", lambda _: written.wait(60) and "late")
     log = QueryLog(str(tmp_path / "query.log"), ManualClock(NOW_MS), lost)
     for _ in range(50):
         noted(log)

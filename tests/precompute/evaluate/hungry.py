@@ -39,11 +39,15 @@ class Asked:
 
 @dataclass(frozen=True)
 class Outcome:
-    """error: the class of what was raised, "" if nothing was; grown_mb: the peak above what was held before."""
+    """error: the class of what was raised, "" if nothing was; grown_mb: the peak above what was held before.
+
+    took_s: by the clock on the wall; worked_s: of processors, which is the same on a busy machine.
+    """
 
     error: str
     text: str
     took_s: float
+    worked_s: float
     grown_mb: float
     rows: int
 
@@ -76,13 +80,14 @@ def _named() -> Iterator[tuple[str, int]]:
 
 def _outcome(source: HeadSource, asked: Asked) -> Outcome:
     Path("/proc/self/clear_refs").write_text("5")
-    before, begun_s = _memory_mb("VmRSS"), time.perf_counter()
+    before, begun_s, begun_work_s = _memory_mb("VmRSS"), time.perf_counter(), time.process_time()
     error, text, rows = "", "", 0
     try:
         rows = _rows(source, asked)
     except QueryError as failed:
         error, text = type(failed).__name__, str(failed)
-    return Outcome(error, text, time.perf_counter() - begun_s, _memory_mb("VmHWM") - before, rows)
+    took_s, worked_s = time.perf_counter() - begun_s, time.process_time() - begun_work_s
+    return Outcome(error, text, took_s, worked_s, _memory_mb("VmHWM") - before, rows)
 
 
 def _rows(source: HeadSource, asked: Asked) -> int:
