@@ -24,7 +24,7 @@ REACH_MS = 300_000
 """The longest reach of what is kept: the lookback of an instant selector."""
 ACCEPTED_MS = 4 * 3_600_000
 """At the least: the hour begins where a pack of it becomes final soon after the replay."""
-READY_MS, REPLAY_MS = 90_000, 75_000
+READY_MS, REPLAY_MS = 150_000, 75_000
 """From the config's making to the replay's beginning, and from there until its first sample would be refused."""
 FINAL_PANES = 4
 """So many of the hour's panes are final in the end, the others are not. They end a pack of the cluster's database."""
