@@ -1,6 +1,6 @@
 """Which panes of a cluster are there and right, for its query engines."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -24,7 +24,7 @@ class ClusterPanes:
         alive_ms: Callable[[], int], clock: Clock,
     ) -> None:  # fmt: skip
         """alive_ms: when somebody last listened for samples of every shard, as far as is known."""
-        self.store, self.touched = store, touched
+        self.store, self.touched, self.disowned = store, touched, 0
         self._panes, self._packs = panes, packs
         self._lateness_ms, self._alive_ms, self._clock = lateness_ms, alive_ms, clock
 
@@ -65,6 +65,10 @@ class ClusterPanes:
         found = self._packs.ends(aggregation.id, 0, now_ms), self._panes.whole(aggregation, 0, now_ms)[0]
         return np.unique(np.concatenate(found))
 
-    def replace(self, aggregations: Sequence[Aggregation]) -> None:
+    def replace(self, aggregations: Sequence[Aggregation], wrong: Collection[str] = ()) -> None:
         """The panes of new ones are known a moment later."""
+        gone = [name for name in wrong if name in self._panes.kept]
         self._panes.replace(aggregations)
+        for name in gone:
+            self.store.drop(name)
+        self.disowned += bool(gone)

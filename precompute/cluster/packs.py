@@ -15,6 +15,7 @@ from precompute.summaries import Summary
 logger = logging.getLogger(__name__)
 
 _ALL_AGAIN_S, _NOT_AGAIN_S, _BRIEFLY_S = 600.0, 0.2, 1.0
+_EVER_MS = 1 << 62
 _LONGEST_WRITE_S = 60.0
 """Rows get their numbers before they are seen: a smaller one may come so long after a larger one."""
 
@@ -73,6 +74,14 @@ class Packs:
         except StoreError as error:
             self._failed(error)
             return 0
+
+    def drop(self, aggregation_id: str) -> None:
+        """Let go of all its packs: here at once, in the database if it can be asked."""
+        try:
+            self._store.drop(aggregation_id, _EVER_MS)
+        except StoreError as error:
+            self._failed(error)
+            self._store.leave_out(aggregation_id)
 
     def release(self) -> None:
         """This thread asks for no more."""

@@ -124,6 +124,10 @@ class CachedStore:
             if any(ref.last_end_ms > after_ms for ref in self._refs.get(aggregation_id, ())):
                 self._apply(self._database.cut_off(aggregation_id, after_ms))
 
+    def leave_out(self, aggregation_id: str) -> None:
+        """Know of none of its panes any more, as far as they were known; the database is not asked."""
+        self._leave_out(aggregation_id, {ref.row for ref in self._refs.get(aggregation_id, ())})
+
     def aggregations(self) -> tuple[str, ...]:
         return tuple(sorted(self._refs))
 
