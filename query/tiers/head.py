@@ -15,6 +15,9 @@ from precompute.progress import Progress
 from precompute.samples import I64, Bool
 from query.tiers.summary import Steps, clock_text
 
+_EVER_MS = -(1 << 62)
+"""Before all samples: an install without an upstream begins with the whole truth."""
+
 
 @dataclass(frozen=True)
 class Look:
@@ -48,7 +51,7 @@ class HeadTier:
 
     def still_held(self, expr: Expr, steps: Steps, lookback_ms: int) -> bool:
         """Whether nothing that the expression looks at was let go since it was found to be covered."""
-        base_ms = self._progress().base_ms
+        base_ms = self._base_ms()
         return all((look.after >= base_ms).all() for look in looks(expr, steps, lookback_ms))
 
     def unheld(self, expr: Expr) -> str:
@@ -93,8 +96,13 @@ class HeadTier:
 
     def _oldest_ms(self) -> int:
         """Whatever was received after this time is held, and within the head tier's retention."""
+        base_ms = self._base_ms()
+        return base_ms if base_ms == _EVER_MS else max(base_ms, self._clock.now_ms() - self._retention_ms)
+
+    def _base_ms(self) -> int:
+        """The log has whatever was received after this time; nothing was ever let go of where it has all."""
         base_ms = self._progress().base_ms
-        return max(base_ms, self._clock.now_ms() - self._retention_ms) if base_ms or self._has_upstream else base_ms
+        return base_ms if base_ms or self._has_upstream else _EVER_MS
 
     def _in_hole(self, look: Look) -> Bool:
         touched = np.zeros(len(look.after), np.bool_)

@@ -309,6 +309,23 @@ def test_a_metric_some_series_of_which_were_refused_is_asked_of_the_upstream(tmp
     assert alone.instant("sum(m)", inside).tiers == ("summary",)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sum(m @ 0)", {}), ("m @ -100000000", {}), ("absent(m offset 60y)", {(): 1.0}),
+        ("sum(m) - (sum(m offset 60y) or vector(0))", {(): 80.0}), ("sum(count_over_time(m[100y]))", {(): 84.0}),
+        ("count_over_time(m[60y:1y])", {}),
+    ],
+)  # fmt: skip
+def test_before_there_were_samples_is_nothing_in_an_install_without_an_upstream(
+    tmp_path: Path, text: str, expected: dict[object, float]
+) -> None:
+    core = running(tmp_path)
+    answer = core.instant(text, START_MS + 21 * WIDTH_MS)
+    assert (at_step(answer.value, 0), answer.bound) == (expected, "exact")
+    assert not core.instant("sum(m)", 0).value
+
+
 OF_NOTES = [
     aggregation(expr, ["job"])
     for expr in ("m", "rate(m[1m])", "quantile_over_time(-0.5, m[1m])", "histogram_quantile(2, b) * on (job) n")
