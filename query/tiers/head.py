@@ -60,7 +60,12 @@ class HeadTier:
 
     def touches_hole(self, expr: Expr, steps: Steps, lookback_ms: int) -> bool:
         """Whether samples that the expression looks at are known to be missing."""
-        return any(self._in_hole(look).any() for look in looks(expr, steps, lookback_ms))
+        return bool(self.in_hole(expr, steps, lookback_ms).any())
+
+    def in_hole(self, expr: Expr, steps: Steps, lookback_ms: int) -> Bool:
+        """At which steps samples that the expression looks at are known to be missing, bool[s]."""
+        touched = [self._in_hole(look) for look in looks(expr, steps, lookback_ms)]
+        return np.asarray(np.logical_or.reduce([np.zeros(len(steps.times), np.bool_), *touched]))
 
     def _look(self, look: Look) -> tuple[Bool, str]:
         metric = look.selector.metric()
