@@ -18,6 +18,7 @@ from precompute.partials import why_not_by_shard
 from precompute.planner.cardinality import Cardinality, Shape
 from precompute.planner.cost import FREE, HOUR_MS, Cost, evaluation_ns, keeping, reading_ns
 from precompute.planner.demand import Demand, Member
+from precompute.planner.finer import finer
 from precompute.planner.merge import Cluster, Refused, Rows, clusters, families, fixed_matchers, width_ms
 from precompute.sketches.registry import STATISTICS, best, fitted
 
@@ -116,7 +117,7 @@ class Plan:
         alike = defaultdict[str, list[Aggregation]](list)
         for aggregation in found.values():
             alike[aggregation.normal.text].append(aggregation)
-        return tuple(a for a in found.values() if not any(_finer(b, a) for b in alike[a.normal.text]))
+        return tuple(a for a in found.values() if not any(finer(b, a) for b in alike[a.normal.text]))
 
     @property
     def cost(self) -> Cost:
@@ -260,19 +261,6 @@ def _bound(demands: Sequence[Demand], aggregation: Aggregation) -> str:
     ways = [best(demand.finest.node.op, aggregation.accumulators) for demand in demands]
     bounds = {str(way.bound) for way in ways if way is not None}
     return ", ".join(sorted(bounds - {"exact"})) or "exact"
-
-
-def answers_all(one: Aggregation, other: Aggregation) -> bool:
-    """Whether one answers all that another does, at every step that has a pane of the other."""
-    same = (one.expr, one.lookback_ms, one.without) == (other.expr, other.lookback_ms, other.without)
-    if one.id == other.id or not same or other.width_ms % one.width_ms:
-        return False
-    small, large = (one, other) if one.without else (other, one)
-    return set(small.labels) <= set(large.labels) and set(other.accumulators) <= set(one.accumulators)
-
-
-def _finer(one: Aggregation, other: Aggregation) -> bool:
-    return one.width_ms < other.width_ms and answers_all(one, other)
 
 
 # -- what is worth it

@@ -155,6 +155,15 @@ def test_a_retention_that_follows_from_queries_is_of_whole_hours(back_ms: float,
     assert one.retention_ms == hours * HOUR_MS
 
 
+def test_a_finer_one_takes_the_place_of_what_is_kept_no_longer_than_it() -> None:
+    zoom = zoomed((60_000, "sum(rate(c[4m]))"), (240_000, "sum(rate(c[5m]))"), span_ms=30 * 24 * HOUR_MS)
+    for span_ms, widths_s in ((0, {60, 240}), (30 * 24 * HOUR_MS, {60})):
+        made = planned(zoom + demands("sum(rate(c[5m]))", step_ms=60_000, span_ms=span_ms), window_ms=60_000)
+        found = [a for a in made.aggregations if str(a.expr) == "rate(c[5m])"]
+        assert {a.width_ms // 1000 for a in found} == widths_s
+        assert max(a.retention_ms for a in found) == 30 * 24 * HOUR_MS
+
+
 @pytest.mark.parametrize("spans_ms", [(0, 48 * HOUR_MS), (48 * HOUR_MS, 0)])
 def test_what_is_wanted_twice_is_kept_for_the_longer_time(spans_ms: tuple[int, int]) -> None:
     forms = (60_000, "sum(rate(c[75s]))"), (15_000, "sum(rate(c[1m]))")
