@@ -32,7 +32,7 @@ from precompute.apps import PrecomputeConfig
 from precompute.clock import Clock, SystemClock
 from precompute.evaluate.expr import duration_text
 from precompute.evaluate.limits import Limits
-from precompute.in_force import PlanInForce, in_service
+from precompute.in_force import PlanInForce, in_service, suspended_of
 from precompute.intake_port import IntakePort
 from precompute.metadata import Descriptions, MetricMetadata
 from precompute.metrics import COUNTERS, GAUGES, QUERY_GAUGES
@@ -169,7 +169,7 @@ def start(config: Config) -> Running:
     clock, registry, metadata = begin(), CollectorRegistry(), MetricMetadata()
     store, definitions = CachedStore(DatabaseStore(), SUMMARY_CACHE_BYTES), DatabaseDefinitions()
     kept = kept_again(definitions.definitions(), config)
-    node = Node(node_settings(config), store, in_service(kept), clock)
+    node = Node(node_settings(config), store, in_service(kept), clock, suspended_of(kept))
     minibatch = config.engine.minibatch
     ticker = Ticker(node.intake, minibatch.window_size, minibatch.allowed_lateness, clock)
     plan = PlanInForce(node.engine, definitions, kept, ticker.kick)

@@ -6,7 +6,6 @@ from asap_project.cluster_parts import agree_on, kept_ms, look_at_logs, plan_fol
 from asap_project.config import Config
 from asap_project.health import Condition, serve_health
 from asap_project.warm import warm
-from precompute.aggregations import Aggregation
 from precompute.clock import SystemClock
 from precompute.cluster.crew import Crew
 from precompute.cluster.kicks import Kicks
@@ -15,7 +14,6 @@ from precompute.cluster.plan import SharedPlan
 from precompute.cluster.storing import Storing
 from precompute.cluster.worker import ShardWorkers, WorkerSettings
 from precompute.engines.minibatch import EngineLimits
-from precompute.in_force import in_service
 from precompute.stores.database import DatabaseStore
 
 _UNHEALTHY_WINDOWS = 4
@@ -31,11 +29,7 @@ def streaming_worker(config: Config, name: str) -> Kicks:
     plan = plan_follower(config, SharedPlan(shards.first), clock)
     window_ms = config.engine.minibatch.window_size
     storing = Storing(shards, database, config.redis.max_summary_bytes, window_ms, clock)
-
-    def aggregations() -> tuple[Aggregation, ...]:
-        return in_service(plan.kept())
-
-    workers = ShardWorkers(shards, _settings(config, name), aggregations, database, clock, storing)
+    workers = ShardWorkers(shards, _settings(config, name), plan.kept, database, clock, storing)
     kicks = Kicks(workers, shards, Crew(shards.first), window_ms, clock)
     registry = CollectorRegistry()
     for collector in (ShardCollector(shards, clock), WorkerCollector(workers, kicks), ProcessCollector(registry=None)):

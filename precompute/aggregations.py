@@ -16,6 +16,8 @@ from precompute.sketches.base import Vectors
 from precompute.sketches.registry import accumulator
 from precompute.summaries import GroupKey
 
+LONGEST_RETENTION_MS = 3650 * 86_400_000
+
 _SEMANTICS = 1
 """Part of every id; raised when the same definition comes to mean other values."""
 

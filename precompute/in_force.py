@@ -73,7 +73,8 @@ class PlanInForce:
         return replace(was, aggregation=new) if was and new.retention_ms > was.aggregation.retention_ms else was
 
     def suspend(self, aggregation_id: str) -> None:
-        """Serve nothing from it and compute it no longer, until it is deleted, pinned or created anew.
+        """Serve nothing from it and compute it no longer, until it is deleted, pinned or created anew. Its panes are
+        let go of: then all of them are made anew.
 
         Raises StoreError: it is `suspended` then if it could not be written down only, until the process starts again.
         """
@@ -81,7 +82,7 @@ class PlanInForce:
             if (found := self._kept.get(aggregation_id)) is None:
                 return
             kept = {**self._kept, aggregation_id: replace(found, suspended=True)}
-            self.engine.replace(in_service(kept.values()))
+            self.engine.replace(in_service(kept.values()), suspended_of(kept.values()))
             self._kept, self._unwritten = kept, self._unwritten | {aggregation_id}
             self._kept = self._written(kept, {aggregation_id: lambda now: now and replace(now, suspended=True)})
         self._changed()
@@ -154,7 +155,7 @@ class PlanInForce:
 
     def _serve(self, old: Mapping[str, Kept], new: Mapping[str, Kept]) -> None:
         if in_service(old.values()) != in_service(new.values()):
-            self.engine.replace(in_service(new.values()))
+            self.engine.replace(in_service(new.values()), suspended_of(new.values()))
 
     def _written(self, guess: Mapping[str, Kept], changes: Mapping[str, _Change]) -> Mapping[str, Kept]:
         """What is kept once these changes are made to what is written down by now. guess: as in `_change`."""
@@ -210,3 +211,8 @@ def _as_written(known: Kept, written: Definition | None) -> Kept | None:
 def in_service(kept: Iterable[Kept]) -> tuple[Aggregation, ...]:
     """Those that are computed and serve."""
     return tuple(one.aggregation for one in kept if not one.suspended)
+
+
+def suspended_of(kept: Iterable[Kept]) -> frozenset[str]:
+    """The ids of those that were found wrong, of which no pane may serve again."""
+    return frozenset(one.aggregation.id for one in kept if one.suspended)

@@ -8,7 +8,7 @@
 import logging
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -66,9 +66,11 @@ class Node:
     """See the module's text. Building one opens the log; `start` brings it to life."""
 
     def __init__(
-        self, settings: NodeSettings, store: SummaryStore, aggregations: Sequence[Aggregation], clock: Clock
-    ) -> None:
-        self.settings, self.store, self.clock = settings, store, clock
+        self, settings: NodeSettings, store: SummaryStore, aggregations: Sequence[Aggregation], clock: Clock,
+        wrong: Collection[str] = (),
+    ) -> None:  # fmt: skip
+        """wrong: ids of which no pane in the store may serve again."""
+        self.settings, self.store, self.clock, self._wrong = settings, store, clock, wrong
         self.started_ms = clock.now_ms()
         self.head = Head(SeriesTable(settings.hash_seed, settings.shards), settings.head_max_bytes)
         self.index = Index()
@@ -163,7 +165,7 @@ class Node:
             if self._stopped.is_set():
                 return
             self.intake.replay(entry)
-        self.engine.load()
+        self.engine.load(self._wrong)
         self.intake.open()
         self._beats.start()
         self._rebuilt.set()

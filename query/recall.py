@@ -23,7 +23,7 @@ class Memory:
 
     def __init__(self, cache: ResultCache, panes: Panes, head: Head) -> None:
         self.cache, self.panes, self._head = cache, panes, head
-        self.stamps = Stamps(panes.touched, panes.seen)
+        self.stamps = Stamps(panes.touched, panes.seen, lambda: panes.disowned)
 
     def recall(self, asking: Asking) -> "Recall | None":
         """For a query whose steps can be answered apart; None for any other."""

@@ -22,8 +22,9 @@ from precompute.in_force import MOST, PlanInForce
 from precompute.pane_book import NONE
 from precompute.planner.cost import FREE, Cost
 from precompute.planner.demand import Demand, Member
+from precompute.planner.finer import answers_all
 from precompute.planner.measured import Measured
-from precompute.planner.plan import Plan, PlannerSettings, answers_all, over, plan
+from precompute.planner.plan import Plan, PlannerSettings, over, plan
 from precompute.planner.report import lines
 from precompute.stores.base import StoreError
 from query.tracker import Tracker

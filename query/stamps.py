@@ -20,6 +20,8 @@ Late data changes the stamps of the steps that look at it, and at most those of 
 - Aggregations come and go while all runs. An id stands for the same values always, and what is covered otherwise is
   served otherwise; a row's place follows from the expression alone.
 - A pane's summary is a pure function of the samples up to what it has seen, and in the store before the book says so.
+- Of panes that were found wrong that does not hold, and those made in their place may have seen no more. So there is a
+  last row, which is another one for all of the cache from then on.
 - Log ids may come again after a restart, where a power cut took them away; no stamp outlives its process.
 """
 
@@ -40,9 +42,12 @@ from query.tiers.summary import Steps, pane_times
 class Stamps:
     """Takes stamps of one node's state."""
 
-    def __init__(self, touched: Touched, seen: Callable[[Aggregation, I64], I64]) -> None:
-        """seen: per pane end of an aggregation, int64[p], the newest entry in its summary."""
-        self._touched, self._seen = touched, seen
+    def __init__(
+        self, touched: Touched, seen: Callable[[Aggregation, I64], I64], disowned: Callable[[], int]
+    ) -> None:  # fmt: skip
+        """seen: per pane end of an aggregation, int64[p], the newest entry in its summary. disowned: a number that is
+        another one once panes were found wrong."""
+        self._touched, self._seen, self._disowned = touched, seen, disowned
 
     def of(self, plan: Plan, codes: Codes, steps: Steps, lookback_ms: int) -> I64:
         """int64[k, s] for steps that are served as int8[nodes, s] says, none by an upstream; k is the plan's."""
@@ -53,7 +58,7 @@ class Stamps:
                 rows += self._of_summaries(node, code, steps)
             if node.selectors and not node.children:
                 rows.append(np.where(code == HERE, self.newest(node.expr, steps, lookback_ms), 0))
-        return np.stack(rows)
+        return np.stack([*rows, np.full_like(rows[0], self._disowned())])
 
     def _of_summaries(self, node: Node, code: Codes, steps: Steps) -> list[I64]:
         """Two rows, without coverage too: so a row means the same whatever aggregations are in force."""

@@ -22,6 +22,7 @@ from threading import Lock
 
 import numpy as np
 
+from precompute.aggregations import LONGEST_RETENTION_MS
 from precompute.catalog import Requirement
 from precompute.clock import Clock
 from precompute.evaluate.expr import EQUAL, MATCHES
@@ -145,7 +146,7 @@ class Tracker:
         """width_ms: of the panes of the aggregation that covers it; None without one."""
         kind, now_ms, options = kind_of(need), self._clock.now_ms(), self._options
         step_ms = options.window_ms if len(times) == 1 else math.gcd(int(np.gcd.reduce(times)), HOUR_MS)
-        span_ms = max(0, now_ms - int(times[0]))
+        span_ms = min(max(0, now_ms - int(times[0])), LONGEST_RETENTION_MS)
         with self._lock:
             was = self._repeated.pop(kind, None)
             known = was or self._new.pop(kind, None)

@@ -1,9 +1,10 @@
 """The accuracy watch: a share of what summaries answer is evaluated exactly too, in the background, and compared.
 
 Compared is each part that an aggregation answered, at some of its steps, since bounds are those of the parts. While
-samples come in, the two are of the same samples only if the pane was clean before and after and is the same one; other
-steps are left out. What seems outside its bound is looked at once more before it counts. Of bounds that hold with some
-probability, one group of one pane is judged, and only more outside than chance explains count (margin.py).
+samples come in, the two are of the same samples only if the pane was clean before and after and is the same one, and if
+the head has lost none since, as it does where a record of the log is damaged; other steps are left out. What seems
+outside its bound is looked at once more before it counts. Of bounds that hold with some probability, one group of one
+pane is judged, and only more outside than chance explains count (margin.py).
 """
 
 import logging
@@ -153,6 +154,7 @@ class AccuracyWatch:
             return None
         if not self._head.still_held(answered.expr, steps, lookback_ms, cleared):
             return None
+        good &= ~self._head.in_hole(answered.expr, steps, lookback_ms)
         good &= self._servable(coverage, steps) & (self._panes.seen(coverage.aggregation, ends) == seen)
         return self._chosen(Compared(coverage, got, exact, rows), good, ends)
 

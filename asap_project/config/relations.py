@@ -10,14 +10,13 @@ from asap_project.config.certificate import why_not
 from asap_project.config.items import Aggregation
 from asap_project.config.schema import Config
 from asap_project.config.units import duration_ms, duration_text
+from precompute.aggregations import LONGEST_RETENTION_MS
 
 EAGER = "CELERY_TASK_ALWAYS_EAGER"
 """Celery's own switch; a single node is eager, a cluster is not."""
 
 LONGEST_HEAD_MS = duration_ms("20d")
 """The head keeps times as 32-bit milliseconds, which end after 24.8 days."""
-
-LONGEST_RETENTION_MS = duration_ms("3650d")
 
 _TRUE = frozenset({"1", "true", "yes", "on", "t", "y"})
 _FALSE = frozenset({"0", "false", "no", "off", "f", "n", ""})

@@ -4,7 +4,7 @@ Panes past their retention are not: a pack keeps them for as long as its last on
 are forgotten.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class ClusterPanes:
     ) -> None:  # fmt: skip
         """alive_ms: when somebody last listened for samples of every shard, as far as is known. heard_ms: of any
         shard; no worker lets go of anything by a later time."""
-        self.store, self.touched = store, touched
+        self.store, self.touched, self.disowned = store, touched, 0
         self._panes, self._packs = panes, packs
         self._lateness_ms, self._alive_ms, self._heard_ms, self._clock = lateness_ms, alive_ms, heard_ms, clock
 
@@ -78,9 +78,13 @@ class ClusterPanes:
         whole, _ = self._panes.whole(aggregation, gone_ms, now_ms)
         return np.unique(np.concatenate([whole, self._packs.ends(aggregation.id, gone_ms, now_ms)]))
 
-    def replace(self, aggregations: Sequence[Aggregation]) -> None:
+    def replace(self, aggregations: Sequence[Aggregation], wrong: Collection[str] = ()) -> None:
         """The panes of new ones are known a moment later."""
+        gone = [name for name in wrong if name in self._panes.kept]
         self._panes.replace(aggregations)
+        for name in gone:
+            self.store.drop(name)
+        self.disowned += bool(gone)
 
     def _gone_ms(self, aggregation: Aggregation) -> int:
         """Panes that end at or before this time are past their retention."""

@@ -69,6 +69,18 @@ class MergedStore:
             asked = []
         return self._packs.size_bytes(aggregation_id) + sum(size or 0 for size in asked)
 
+    def drop(self, aggregation_id: str) -> None:
+        """Let go of all its panes, as far as servers and database can be asked. Whoever computes them learns of it by
+        the plan."""
+        self._packs.drop(aggregation_id)
+        for shard in self._shards.all:
+            try:
+                ends, _, _ = shard.index([aggregation_id])[0]
+                if len(ends):
+                    shard.forget(aggregation_id, "dropped", ends)
+            except ServerDown as error:
+                self._failed(error)
+
     def cache_bytes(self) -> int:
         """Bytes of merged panes held now."""
         return self._cache.size_bytes

@@ -19,6 +19,8 @@ from precompute.stores.database import IDS_PER_QUERY, READ_ATTEMPTS, DatabaseSto
 from precompute.stores.pieces import Keys, joined, with_keys
 from precompute.summaries import Summary
 
+_EVER_MS = 1 << 62
+
 
 class PackReader:
     """Any thread may call it; all but `ends` and `at_hand` may raise StoreError. It knows of no pack at first."""
@@ -61,6 +63,12 @@ class PackReader:
     def ends(self, aggregation_id: str, after_ms: int, until_ms: int) -> I64:
         known = self._known.get(aggregation_id)
         return np.zeros(0, np.int64) if known is None else known.ends(after_ms, until_ms)
+
+    def drop(self, aggregation_id: str) -> None:
+        """Let go of all its packs: here at once, in the database if it can be asked."""
+        with self._changing:
+            self._known = {name: packs for name, packs in self._known.items() if name != aggregation_id}
+        self._database.drop(aggregation_id, _EVER_MS)
 
     def size_bytes(self, aggregation_id: str) -> int:
         return self._database.size_bytes(aggregation_id)

@@ -73,6 +73,13 @@ class Packs:
             self._failed(error)
             return 0
 
+    def drop(self, aggregation_id: str) -> None:
+        """Let go of all its packs: here at once, in the database if it can be asked."""
+        try:
+            self._store.drop(aggregation_id)
+        except StoreError as error:
+            self._failed(error)
+
     def release(self) -> None:
         """This thread asks for no more."""
         self._store.release()

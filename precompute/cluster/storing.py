@@ -7,7 +7,7 @@ it makes the same pack, so it does not matter how many do.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -83,14 +83,14 @@ class Storing:
         self._gone: dict[str, int] = {}
         self.counts = Stored()
 
-    def run(self, aggregations: Sequence[Aggregation]) -> None:
-        """Store what can be stored in time, let go of what is past its retention. Raises ServerDown; the same later
-        goes on."""
+    def run(self, aggregations: Sequence[Aggregation], wrong: Collection[str] = ()) -> None:
+        """Store what can be stored in time, let go of what is past its retention, and of all packs of the ids `wrong`.
+        Raises ServerDown; the same later goes on."""
         states, in_time = self._states(), True
         try:
             with self._long_term.together():
                 in_time = self._store_all(aggregations, states)
-                self._retire(aggregations, self._time_ms(states))
+                self._retire(aggregations, wrong, self._time_ms(states))
         except StoreError as error:
             self.counts.failed += 1
             logger.warning("final panes wait in Redis: %s", error)
@@ -179,13 +179,13 @@ class Storing:
                 shard.forget(aggregation_id, "dropped", np.array([end_ms], np.int64))
         return joined(pieces, int(ends[0]) - 1, int(ends[-1]))
 
-    def _retire(self, aggregations: Sequence[Aggregation], now_ms: int) -> None:
+    def _retire(self, aggregations: Sequence[Aggregation], wrong: Collection[str], now_ms: int) -> None:
         kept = {a.id for a in aggregations}
         for aggregation in aggregations:
             self._long_term.drop(aggregation.id, now_ms - aggregation.retention_ms)
         gone = [name for name in self._long_term.aggregations() if name not in kept]
         self._gone = {name: self._gone.get(name, now_ms) for name in gone}
-        for name in [name for name, since_ms in self._gone.items() if now_ms - since_ms >= _REMAINS_MS]:
+        for name in [name for name, since in self._gone.items() if name in wrong or now_ms - since >= _REMAINS_MS]:
             self._long_term.drop(name, _EVER_MS)
 
     def _make_room(self, before: Sequence[ShardState], now: Sequence[ShardState], in_time: bool) -> None:

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
-from precompute.aggregations import Aggregation
 from precompute.clock import Clock
 from precompute.cluster.ground import Lost, ShardGround
 from precompute.cluster.partial_store import NotAtOnceAgain, PartialStore, Stored
@@ -21,10 +20,12 @@ from precompute.cluster.server import ServerDown
 from precompute.cluster.shard import Shard
 from precompute.cluster.shards import Shards
 from precompute.cluster.storing import Storing
+from precompute.definitions import Kept
 from precompute.engines.minibatch import EngineLimits, MiniBatchEngine
 from precompute.errors import PrecomputeError, Rejected
 from precompute.evaluate.head_source import HeadSource
 from precompute.head import Head
+from precompute.in_force import in_service, suspended_of
 from precompute.labels import SeriesTable
 from precompute.partials import shard_summaries
 from precompute.selection import Index
@@ -94,10 +95,10 @@ class ShardWorkers:
     """See the module's text. Any thread may call it."""
 
     def __init__(
-        self, shards: Shards, settings: WorkerSettings, plan: Callable[[], Sequence[Aggregation]], stored: Stored,
+        self, shards: Shards, settings: WorkerSettings, plan: Callable[[], Sequence[Kept]], stored: Stored,
         clock: Clock, storing: Storing | None = None,
     ) -> None:  # fmt: skip
-        """plan: the aggregations in force; asked at each tick. Raises PrecomputeError while they are not known."""
+        """plan: what is kept; asked at each tick. Raises PrecomputeError while they are not known."""
         self.name = settings.name
         self.shards, self.settings = shards, settings
         self.held_by_number = tuple(Held(shard) for shard in shards.all)
@@ -121,7 +122,8 @@ class ShardWorkers:
         if self.storing is None or not self._storing.acquire(blocking=False):
             return
         try:
-            self.storing.run(self._plan())
+            kept = self._plan()
+            self.storing.run(in_service(kept), suspended_of(kept))
         except PrecomputeError as error:
             logger.warning("final panes are not stored now: %s", error)
         finally:
@@ -199,27 +201,27 @@ class ShardWorkers:
         return "done"
 
     def _warmed(self, held: Held) -> Warm:
-        aggregations = tuple(self._plan())
+        kept = self._plan()
         if held.warm is None:
-            return self._build(held, aggregations)
-        if held.warm.engine.aggregations != aggregations:
-            held.warm.engine.replace(aggregations)
+            return self._build(held, kept)
+        if held.warm.engine.aggregations != in_service(kept):
+            held.warm.engine.replace(in_service(kept), suspended_of(kept))
         return held.warm
 
-    def _build(self, held: Held, aggregations: Sequence[Aggregation]) -> Warm:
+    def _build(self, held: Held, kept: Sequence[Kept]) -> Warm:
         own = self.settings
         self._check_again(held)
         head = Head(SeriesTable(own.hash_seed, len(self.shards)), own.head_max_bytes)
         ground = ShardGround(held.shard, own.name, head, own.window_ms, own.batch, self._clock, self._check)
         store, source = PartialStore(held.shard, ground.commit, self._stored), HeadSource(head, Index())
-        engine = MiniBatchEngine(ground, source, store, aggregations, own.engine, self._clock, shard_summaries)
+        engine = MiniBatchEngine(ground, source, store, in_service(kept), own.engine, self._clock, shard_summaries)
         try:
             ground.begin(own.engine.acceptance_ms)
         except Rejected:
             held.no_room = self._clock.monotonic_s(), head.size_bytes()
             ground.give_back()
             raise
-        engine.load()
+        engine.load(suspended_of(kept))
         held.counts.cold += 1
         return Warm(ground, engine, DirectSink(store), self._clock.now_ms())
 

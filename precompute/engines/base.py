@@ -4,7 +4,7 @@ An engine reads samples where they are durable, computes sealed panes and hands 
 It may be told to work at any time and any number of times: the result depends on the samples alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -109,6 +109,10 @@ class Panes(Protocol):
     def touched(self) -> Touched:
         """Where the head got samples; the numbers grow."""
 
+    @property
+    def disowned(self) -> int:
+        """Grows when panes are let go of because they were wrong: what was made from panes before may be wrong too."""
+
     def sealed_ms(self) -> int:
         """Panes that end at or before this time may be summarised."""
 
@@ -127,5 +131,8 @@ class Panes(Protocol):
     def ends(self, aggregation: Aggregation) -> I64:
         """Ends of the panes that have a summary, ascending."""
 
-    def replace(self, aggregations: Sequence[Aggregation]) -> None:
-        """Keep these from now on and no others. Raises StoreError, and then all is as it was."""
+    def replace(self, aggregations: Sequence[Aggregation], wrong: Collection[str] = ()) -> None:
+        """Keep these from now on and no others. Raises StoreError, and then all is as it was.
+
+        wrong: ids of aggregations that go and of whose panes none may ever serve again, should they come back.
+        """

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,7 +76,7 @@ class MiniBatchEngine:
         self.aggregations, self.limits, self.clock = tuple(aggregations), limits, clock
         self._summarise = summarise
         self.books = {a.id: PaneBook(a.width_ms) for a in aggregations}
-        self.switches = 0
+        self.switches, self.disowned = 0, 0
         self._switching = threading.Lock()  # held while panes are committed or let go, too
         self._remains: dict[str, int] = {}
         self.skipped, self.completed, self.committed, self.cpu_s = 0, 0, 0, 0.0
@@ -84,34 +84,43 @@ class MiniBatchEngine:
         self._completed_ms: int | None = None
         self._behind = 0
 
-    def load(self) -> None:
-        """Take over the panes that the store holds; called once, before the first tick.
+    def load(self, wrong: Collection[str] = ()) -> None:
+        """Take over the panes that the store holds, but for those of the ids `wrong`, which it lets go of; called once,
+        before the first tick.
 
         An open pane that has seen more than the log ever held was made from another log, and is none of ours.
         """
         with self._switching:
             self.books = {a.id: self._stored(a) for a in self.aggregations}
-            for gone in set(self.store.aggregations()) - self.books.keys():
-                self._rewind(gone)
-                self._remains[gone] = self._time_ms()
+            gone = set(self.store.aggregations()) - self.books.keys()
+            self._remains = self._left_of(gone, wrong)
 
-    def replace(self, aggregations: Sequence[Aggregation]) -> None:
+    def replace(self, aggregations: Sequence[Aggregation], wrong: Collection[str] = ()) -> None:
         """Keep these from now on and no others; the next tick fills the new ones, as far back as the samples go.
 
         Of what goes, only panes that can no longer change are left in the store: nobody replaces the others. They
-        are taken over if it comes back within the hour. Raises StoreError, and then all is as it was.
+        are taken over if it comes back within the hour; of what is `wrong`, none is. Raises StoreError, and then all
+        is as it was.
         """
         new = {a.id: a for a in aggregations}
         with self._switching:
             gone = self.books.keys() - new.keys()
             books = {name: self.books[name] if name in self.books else self._stored(a) for name, a in new.items()}
-            for name in gone:
-                self._rewind(name)
+            left = {**self._remains, **self._left_of(gone, wrong)}
             self.books = books  # first: whoever plans with an aggregation finds its book
             self.aggregations = tuple(new.values())
-            left = {**self._remains, **dict.fromkeys(gone, self._time_ms())}
             self._remains = {name: since_ms for name, since_ms in left.items() if name not in new}
             self.switches += 1
+            self.disowned += any(name in wrong for name in gone)
+
+    def _left_of(self, gone: Collection[str], wrong: Collection[str]) -> dict[str, int]:
+        """Those of what is kept no longer that leave panes which can no longer change, and since when: now."""
+        for name in gone:
+            if name in wrong:
+                self.store.drop(name, _EVER_MS)
+            else:
+                self._rewind(name)
+        return {name: self._time_ms() for name in gone if name not in wrong}
 
     def _stored(self, aggregation: Aggregation) -> PaneBook:
         """The book of what the store holds."""

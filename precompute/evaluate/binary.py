@@ -62,9 +62,9 @@ def _between(node: Binary, left: Vector, right: Vector, at: Evaluation) -> Vecto
     join = _Join(node, sides, at)
     parts = [join.pairs()]
     if matching.fill_right is not None:
-        parts.append(join.without_one(matching.fill_right, ~sides.many_met()))
+        parts.append(join.without_one(matching.fill_right.value, ~sides.many_met()))
     if matching.fill_left is not None:
-        parts.append(join.without_many(matching.fill_left, ~sides.one_met()))
+        parts.append(join.without_many(matching.fill_left.value, ~sides.one_met()))
     return unique(joined(parts, len(at.times)))
 
 

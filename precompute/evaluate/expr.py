@@ -28,7 +28,15 @@ class Matcher:
 
 @dataclass(frozen=True)
 class Number:
+    """Equal to what prints alike: 0 and -0 are two, since `1 / -0` is another value, and NaN is one."""
+
     value: float
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Number) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
 
     def __str__(self) -> str:
         return number_text(self.value)
@@ -136,8 +144,8 @@ class Matching:
     group: str = ""
     """"", "left" or "right"."""
     include: tuple[str, ...] = ()
-    fill_left: float | None = None
-    fill_right: float | None = None
+    fill_left: Number | None = None
+    fill_right: Number | None = None
     """The value that stands for a missing series of that side; None: what has no partner is left out."""
 
     @property
@@ -151,7 +159,7 @@ class Matching:
         if self.group:
             text += f" group_{self.group} ({', '.join(map(plain_label, self.include))})"
         for side, value in (("left", self.fill_left), ("right", self.fill_right)):
-            text += f" fill_{side} ({number_text(value)})" if value is not None else ""
+            text += f" fill_{side} ({value})" if value is not None else ""
         return text
 
 

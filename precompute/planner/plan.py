@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from precompute.aggregations import Aggregation
+from precompute.aggregations import LONGEST_RETENTION_MS, Aggregation
 from precompute.catalog import Requirement
 from precompute.evaluate.expr import duration_text
 from precompute.normal import metrics, of_one_series
@@ -18,6 +18,7 @@ from precompute.partials import why_not_by_shard
 from precompute.planner.cardinality import Cardinality, Shape
 from precompute.planner.cost import FREE, HOUR_MS, Cost, evaluation_ns, keeping, reading_ns
 from precompute.planner.demand import Demand, Member
+from precompute.planner.finer import finer
 from precompute.planner.merge import Cluster, Refused, Rows, clusters, families, fixed_matchers, width_ms
 from precompute.sketches.registry import STATISTICS, best, fitted
 
@@ -96,6 +97,15 @@ class Kept:
     weight: Weight | None
     """None where it is not known."""
     bound: str
+    shorter: "Kept | None" = None
+    """The same for queries that look no further back than `planner.retention`, where some do."""
+    why_shorter: str = ""
+    """Why it is not kept for as long as queries look back; empty if it is."""
+
+    @property
+    def cost(self) -> Cost:
+        """As far as it is known."""
+        return self.weight.cost if self.weight else FREE
 
 
 @dataclass(frozen=True)
@@ -116,12 +126,12 @@ class Plan:
         alike = defaultdict[str, list[Aggregation]](list)
         for aggregation in found.values():
             alike[aggregation.normal.text].append(aggregation)
-        return tuple(a for a in found.values() if not any(_finer(b, a) for b in alike[a.normal.text]))
+        return tuple(a for a in found.values() if not any(finer(b, a) for b in alike[a.normal.text]))
 
     @property
     def cost(self) -> Cost:
         """Of all that is to be kept, as far as it is known."""
-        return sum((one.weight.cost for one in self.kept if one.weight), FREE)
+        return sum((one.cost for one in self.kept), FREE)
 
     @property
     def costs(self) -> dict[str, Cost]:
@@ -197,7 +207,25 @@ def _labels_said(need: Requirement, settings: PlannerSettings) -> frozenset[str]
 def _candidate(
     cluster: Cluster, shape: Shape | None, settings: PlannerSettings, cardinality: Cardinality
 ) -> Kept | Refused:
+    """With a shorter one beside it where queries look back far."""
     demands = tuple(wanted.demand for wanted in cluster.wanted)
+    recent = tuple(_recent(demand, settings) for demand in demands)
+    one = _made(cluster, demands, shape, settings, cardinality)
+    short = _made(cluster, recent, shape, settings, cardinality) if recent != demands else one
+    if isinstance(one, Refused) or isinstance(short, Refused) or short.aggregations == one.aggregations:
+        return one
+    return replace(one, shorter=replace(short, demands=demands))
+
+
+def _recent(demand: Demand, settings: PlannerSettings) -> Demand:
+    """The same, looking back no further than is kept at least."""
+    return replace(demand, asking=replace(demand.asking, span_ms=min(demand.asking.span_ms, settings.retention_ms)))
+
+
+def _made(
+    cluster: Cluster, demands: tuple[Demand, ...], shape: Shape | None, settings: PlannerSettings,
+    cardinality: Cardinality,
+) -> Kept | Refused:  # fmt: skip
     try:
         aggregations = tuple(_aggregations(cluster, demands, settings))
     except ValueError as error:
@@ -252,7 +280,7 @@ def _quantiles(name: str, accuracy_sla: float) -> str:
 def _retention_ms(alike: Sequence[tuple[Demand, Member]], settings: PlannerSettings) -> int:
     """In whole hours where it follows from queries, of which each looks back a little more or less than the last."""
     back = [demand.asking.span_ms + max(0, member.requirement.normal.offset_ms) for demand, member in alike]
-    return max(settings.retention_ms, -(-max(back) // HOUR_MS) * HOUR_MS)
+    return max(settings.retention_ms, min(-(-max(back) // HOUR_MS) * HOUR_MS, LONGEST_RETENTION_MS))
 
 
 def _bound(demands: Sequence[Demand], aggregation: Aggregation) -> str:
@@ -260,19 +288,6 @@ def _bound(demands: Sequence[Demand], aggregation: Aggregation) -> str:
     ways = [best(demand.finest.node.op, aggregation.accumulators) for demand in demands]
     bounds = {str(way.bound) for way in ways if way is not None}
     return ", ".join(sorted(bounds - {"exact"})) or "exact"
-
-
-def answers_all(one: Aggregation, other: Aggregation) -> bool:
-    """Whether one answers all that another does, at every step that has a pane of the other."""
-    same = (one.expr, one.lookback_ms, one.without) == (other.expr, other.lookback_ms, other.without)
-    if one.id == other.id or not same or other.width_ms % one.width_ms:
-        return False
-    small, large = (one, other) if one.without else (other, one)
-    return set(small.labels) <= set(large.labels) and set(other.accumulators) <= set(one.accumulators)
-
-
-def _finer(one: Aggregation, other: Aggregation) -> bool:
-    return one.width_ms < other.width_ms and answers_all(one, other)
 
 
 # -- what is worth it
@@ -308,15 +323,18 @@ def _why_not_worth(
 
 
 def _affordable(candidates: Sequence[Kept], settings: PlannerSettings, refused: list[Refused]) -> Iterator[Kept]:
-    """Those that fit the budget, in order; what does not fit makes room for smaller ones after it."""
+    """Those that fit the budget, in order, for a shorter time where only that fits; what does not fit makes room for
+    smaller ones after it."""
     used = FREE
     for one in candidates:
-        after = used + (one.weight.cost if one.weight else FREE)
-        if why := over(after, settings):
+        fit, why = one, over(used + one.cost, settings)
+        if why and one.shorter is not None and not over(used + one.shorter.cost, settings):
+            fit, why = replace(one.shorter, why_shorter=why), ""
+        if why:
             refused.append(Refused(one.demands, OVER_BUDGET, why))
         else:
-            used = after
-            yield one
+            used += fit.cost
+            yield fit
 
 
 def over(used: Cost, settings: PlannerSettings) -> str:

@@ -29,6 +29,7 @@ def _kept(one: Kept, kept_ids: set[str]) -> dict[str, Any]:
         "aggregations": [_aggregation(a) for a in one.aggregations if a.id in kept_ids],
         **_asked_for(one.demands),
         "bound": one.bound,
+        **({"why_shorter": one.why_shorter} if one.why_shorter else {}),
         **_weight(one),
     }
 
@@ -84,6 +85,8 @@ def _kept_lines(one: dict[str, Any]) -> Iterator[str]:
     if one["aggregations"]:
         yield f"          for {_purpose(one)}; bound: {one['bound']}"
         yield f"          {_figures(one)}"
+        if "why_shorter" in one:
+            yield f"          not for as long as queries look back: {one['why_shorter']}"
 
 
 def _purpose(one: dict[str, Any]) -> str:

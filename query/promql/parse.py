@@ -203,8 +203,9 @@ class _Converter:
         include = self._names(modifier.group_labels or [])
         if on and (both := sorted(set(labels) & set(include))):
             raise BadExpression(f'parse error: label "{both[0]}" must not occur in ON and GROUP clause at once')
-        fill = modifier.fill_values
-        return Matching(on, labels, _GROUPS.get(str(modifier.card), ""), include, fill.lhs, fill.rhs)
+        fills = (modifier.fill_values.lhs, modifier.fill_values.rhs)
+        filled = (None if value is None else Number(value) for value in fills)
+        return Matching(on, labels, _GROUPS.get(str(modifier.card), ""), include, *filled)
 
 
 def at_of(node: parser.AtModifier | None, prepared: Prepared) -> int | str | None:

@@ -15,6 +15,9 @@ from precompute.progress import Progress
 from precompute.samples import I64, Bool
 from query.tiers.summary import Steps, clock_text
 
+_EVER_MS = -(1 << 62)
+"""Before all samples: an install without an upstream begins with the whole truth."""
+
 
 @dataclass(frozen=True)
 class Look:
@@ -52,7 +55,7 @@ class HeadTier:
 
     def still_held(self, expr: Expr, steps: Steps, lookback_ms: int, cleared: int) -> bool:
         """Whether nothing that the expression looks at was let go since it was found to be covered."""
-        base_ms, seen = self._progress().base_ms, looks(expr, steps, lookback_ms)
+        base_ms, seen = self._base_ms(), looks(expr, steps, lookback_ms)
         return self._head.cleared == cleared and all((look.after >= base_ms).all() for look in seen)
 
     def unheld(self, expr: Expr) -> str:
@@ -61,7 +64,12 @@ class HeadTier:
 
     def touches_hole(self, expr: Expr, steps: Steps, lookback_ms: int) -> bool:
         """Whether samples that the expression looks at are known to be missing."""
-        return any(self._in_hole(look).any() for look in looks(expr, steps, lookback_ms))
+        return bool(self.in_hole(expr, steps, lookback_ms).any())
+
+    def in_hole(self, expr: Expr, steps: Steps, lookback_ms: int) -> Bool:
+        """At which steps samples that the expression looks at are known to be missing, bool[s]."""
+        touched = [self._in_hole(look) for look in looks(expr, steps, lookback_ms)]
+        return np.asarray(np.logical_or.reduce([np.zeros(len(steps.times), np.bool_), *touched]))
 
     def _look(self, look: Look) -> tuple[Bool, str]:
         metric = look.selector.metric()
@@ -97,8 +105,13 @@ class HeadTier:
 
     def _oldest_ms(self) -> int:
         """Whatever was received after this time is held, and within the head tier's retention."""
+        base_ms = self._base_ms()
+        return base_ms if base_ms == _EVER_MS else max(base_ms, self._clock.now_ms() - self._retention_ms)
+
+    def _base_ms(self) -> int:
+        """The log has whatever was received after this time; nothing was ever let go of where it has all."""
         base_ms = self._progress().base_ms
-        return max(base_ms, self._clock.now_ms() - self._retention_ms) if base_ms or self._has_upstream else base_ms
+        return base_ms if base_ms or self._has_upstream else _EVER_MS
 
     def _in_hole(self, look: Look) -> Bool:
         touched = np.zeros(len(look.after), np.bool_)

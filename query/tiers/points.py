@@ -3,6 +3,7 @@
 Points are read by kernels; what is left of the text, a few labels for each series, by the ordinary parser.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from query.kernels import points as kernel
 
 _STRING_BYTES, _CONTAINER_BYTES, _ITEM_BYTES = 75, 72, 32
 """What the ordinary parser takes in memory: for each quote, bracket and comma."""
+_PLACE = re.compile(r" \([0-9]+:[0-9]+\)$")
 _PLACEHOLDER_BYTES = 21
 
 
@@ -186,11 +188,11 @@ def _only_row(vector: Vector) -> Scalar:
 
 
 def _notes(answer: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Warnings and infos."""
+    """Warnings and infos, without their place in the text: that is the part's, not the query's."""
     both = []
     for name in ("warnings", "infos"):
         texts = answer.get(name) or []
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise OddAnswer(f"{name} that are none")
-        both.append(tuple(texts))
+        both.append(tuple(_PLACE.sub("", text) for text in texts))
     return both[0], both[1]

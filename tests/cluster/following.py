@@ -32,7 +32,7 @@ from query.mixed import MixedTiers
 from query.recall import Memory
 from query.tiers.head import HeadTier
 from query.tiers.summary import SummaryTier
-from tests.precompute.made_node import HOUR_MS, LATENESS_MS, LOOKBACK_MS, WIDTH_MS, Core
+from tests.precompute.made_node import HOUR_MS, LATENESS_MS, LOOKBACK_MS, WIDTH_MS, Core, in_config
 from tests.running import poll_until
 
 FOLLOW_S = 30.0
@@ -61,8 +61,8 @@ class Cluster:
         self.logs = [RedisSampleLog(shard, self.table) for shard in self.shards.all]
         limits = EngineLimits(HOUR_MS, LATENESS_MS, HOUR_MS, HOUR_MS, tick_ms=60_000)
         self.worker = ShardWorkers(
-            self.shards, WorkerSettings("a", WIDTH_MS, 0, 1 << 26, 100, limits), lambda: self.kept, MemoryStore(),
-            self.clock,
+            self.shards, WorkerSettings("a", WIDTH_MS, 0, 1 << 26, 100, limits), lambda: in_config(self.kept),
+            MemoryStore(), self.clock,
         )  # fmt: skip
 
     def write(self, rows: Sequence[tuple[Labels, int, float]]) -> None:

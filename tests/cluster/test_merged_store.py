@@ -191,6 +191,20 @@ def test_a_new_aggregation_is_served_once_its_panes_are_known(cluster: Cluster, 
         assert len(follower.engine.ends(new)) > 6 and follower.engine.newest_ms(new)
 
 
+def test_no_pane_of_what_was_found_wrong_serves_again_packed_or_open(cluster: Cluster, using: str) -> None:
+    some_minutes(cluster, seed=33)
+    ends, wrong = some_ends(cluster, 2, 6), cluster.kept[0]
+    with cluster.follower(using) as follower:
+        put_away(cluster, 0, DatabaseStore(using), ends)
+        poll_until(lambda: not follower.engine.seen(wrong, ends).any(), FOLLOW_S, "the pack is known")
+        follower.engine.replace(cluster.kept[1:], [wrong.id])
+        follower.engine.replace(cluster.kept)
+        assert follower.engine.disowned == 1 and not DatabaseStore(using).get(wrong.id, 0, EVER_MS).panes
+        poll_until(lambda: not len(follower.engine.ends(wrong)), FOLLOW_S, "its partials are known to be gone")
+        assert not follower.store.get(wrong.id, 0, EVER_MS).panes
+        assert len(follower.engine.ends(cluster.kept[1])) > 6
+
+
 def test_while_postgresql_is_away_packs_are_gaps_and_open_panes_are_served(
     django_db_blocker: Any, redis: RedisServer, tmp_path: Path
 ) -> None:

@@ -1,6 +1,6 @@
 """The plan is published again where its server has lost it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -30,7 +30,7 @@ class InForce:
 class Engine:
     """One that computes nothing."""
 
-    def replace(self, aggregations: Sequence[Aggregation]) -> None:
+    def replace(self, aggregations: Sequence[Aggregation], wrong: Collection[str] = ()) -> None:
         """As it is told."""
 
 

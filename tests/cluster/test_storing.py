@@ -201,6 +201,17 @@ def test_room_is_judged_by_what_is_left_after_storing(world: World, long_term: D
     assert store.counts.packs and not store.counts.dropped
 
 
+def test_packs_of_what_was_found_wrong_go_at_once_and_do_not_come_back(world: World, long_term: DatabaseStore) -> None:
+    with_final_panes(world)
+    a_minute_later(world)
+    store = storing(world, long_term)
+    store.run(KEPT)
+    assert packs(long_term).panes and packs(long_term, KEPT[1]).panes
+    store.run(KEPT[1:], wrong=[KEPT[0].id])
+    store.run(KEPT)
+    assert not packs(long_term).panes and packs(long_term, KEPT[1]).panes
+
+
 def test_without_memory_in_redis_workers_are_placed_and_store(
     world: World, long_term: DatabaseStore, redis: RedisServer
 ) -> None:

@@ -24,7 +24,7 @@ from precompute.stores.blob import from_bytes
 from precompute.stores.memory import MemoryStore
 from precompute.stores.pieces import joined
 from precompute.summaries import Summary
-from tests.precompute.made_node import HOUR_MS, LATENESS_MS, START_MS, WIDTH_MS, Core, aggregation, series
+from tests.precompute.made_node import HOUR_MS, LATENESS_MS, START_MS, WIDTH_MS, Core, aggregation, in_config, series
 from tests.precompute.made_summaries import same
 from tests.servers import RedisServer
 
@@ -44,11 +44,13 @@ class World:
 
     def worker(
         self, name: str, kept: Sequence[Aggregation] = KEPT, stored: Stored | None = None,
-        storing: Storing | None = None,
+        storing: Storing | None = None, wrong: Sequence[Aggregation] = (),
     ) -> ShardWorkers:  # fmt: skip
         limits = EngineLimits(HOUR_MS, LATENESS_MS, HOUR_MS, HOUR_MS, tick_ms=WIDTH_MS)
         settings = WorkerSettings(name, WIDTH_MS, 0, 1 << 26, 100, limits)
-        return ShardWorkers(self.shards, settings, lambda: kept, stored or MemoryStore(), self.clock, storing)
+        return ShardWorkers(
+            self.shards, settings, lambda: in_config(kept, wrong), stored or MemoryStore(), self.clock, storing
+        )
 
     @property
     def shard(self) -> Shard:
@@ -263,6 +265,31 @@ def test_what_is_no_longer_kept_leaves_open_panes_behind_nowhere(world: World) -
     assert state is not None
     assert (world.partials(gone).ends_ms <= state.final_ms).all()
     assert (world.partials(kept[0]).ends_ms > state.final_ms).any()
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_what_was_found_wrong_leaves_no_pane_behind_and_is_made_anew(world: World, cold: bool) -> None:
+    kept, wrong = list(KEPT), list[Aggregation]()
+    worker = world.worker("a", kept, wrong=wrong)
+    for _ in range(6):
+        world.scrape()
+        world.pass_time(WIDTH_MS)
+    world.pass_time(HOUR_MS)
+    for _ in range(2):
+        worker.tick(0)
+    found, right = kept.pop(), world.partials(KEPT[1])
+    state = world.shard.state()
+    assert state is not None and (right.ends_ms <= state.final_ms).any()
+    wrong.append(found)
+    if cold:
+        worker.shutdown()
+        worker = world.worker("b", kept, wrong=wrong)
+    worker.tick(0)
+    assert not world.partials(found).panes and world.partials(KEPT[0]).panes
+    kept.append(wrong.pop())
+    worker.tick(0)
+    again = world.partials(found)
+    assert len(again.ends_ms) and np.isin(right.ends_ms, again.ends_ms).all() and (again.seen >= right.seen[-1]).all()
 
 
 def test_a_new_aggregation_is_filled_from_the_log_at_once(world: World) -> None:

@@ -361,9 +361,11 @@ def refusing_long_ids(alias: str) -> Iterator[None]:
             "CREATE TRIGGER refuse BEFORE INSERT ON precompute_summarypack WHEN length(NEW.aggregation_id) > 128 "
             "BEGIN SELECT RAISE(ABORT, 'too long'); END"
         )
-    yield
-    with connections[alias].cursor() as cursor:
-        cursor.execute("DROP TRIGGER refuse")
+    try:
+        yield
+    finally:
+        with connections[alias].cursor() as cursor:
+            cursor.execute("DROP TRIGGER refuse")
 
 
 @pytest.mark.parametrize("column", ["blob", "panes"])

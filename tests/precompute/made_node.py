@@ -9,6 +9,7 @@ import numpy as np
 
 from precompute.aggregations import Aggregation
 from precompute.clock import ManualClock
+from precompute.definitions import Kept
 from precompute.engines.minibatch import EngineLimits, MiniBatchEngine
 from precompute.evaluate.context import Evaluation
 from precompute.evaluate.evaluator import result
@@ -54,6 +55,12 @@ def aggregation(
     return Aggregation(
         parse(expr), tuple(sorted(labels)), without, tuple(accumulators), width_ms, lookback_ms, retention_ms
     )
+
+
+def in_config(kept: Sequence[Aggregation], wrong: Sequence[Aggregation] = ()) -> tuple[Kept, ...]:
+    """As the config would have them; those that are wrong are suspended."""
+    named = [(a, False) for a in kept] + [(a, True) for a in wrong]
+    return tuple(Kept(a, "config", True, suspended) for a, suspended in named)
 
 
 class StoppedClock(ManualClock):

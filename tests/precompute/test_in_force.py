@@ -1,7 +1,7 @@
 """What is kept changes while all runs: at once, filled from the head, and never to a wrong answer."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -14,6 +14,7 @@ from precompute.definitions import Definition, Kept, MemoryDefinitions, definiti
 from precompute.engines.base import Output, Panes
 from precompute.errors import ExecutionError, KeptByConfig, LimitExceeded, NotKept
 from precompute.in_force import MOST, PlanInForce, in_service
+from precompute.pane_book import NONE
 from precompute.sinks import DirectSink
 from precompute.stores.base import StoreError
 from query.promql.parse import parse
@@ -317,6 +318,32 @@ def test_of_the_config_only_a_pin_lifts_a_suspension(tmp_path: Path) -> None:
         plan.pin(SUM.id, True)
 
 
+def test_what_is_suspended_leaves_no_pane_and_is_filled_anew_when_it_is_back(tmp_path: Path) -> None:
+    core = running(tmp_path, SUM, MAX, panes=2 * HOUR_MS // WIDTH_MS)
+    plan = plan_of(core, Kept(SUM, "planner", False), Kept(MAX, "planner", False))
+    held = core.store.ends(SUM.id, 0, sealed(core))
+    assert held[0] <= core.intake.progress.final_ms, "some can no longer change"
+    plan.suspend(SUM.id)
+    assert not len(core.store.ends(SUM.id, 0, sealed(core))) and core.engine.disowned == 1
+    plan.delete(SUM.id)
+    plan.switch([SUM])
+    assert not core.engine.book(SUM).panes(), "nothing is taken over"
+    core.tick()
+    seen, final = core.engine.seen(SUM, held), held <= core.intake.progress.final_ms
+    assert set(seen.tolist()) == {NONE, core.intake.applied}, "as far back as there are samples"
+    assert (seen[final] == core.intake.applied).any()
+
+
+def test_after_a_start_nothing_is_left_of_what_was_suspended_before(tmp_path: Path) -> None:
+    core = running(tmp_path, SUM, MAX)
+    again = core.reopened([])
+    assert again.store.aggregations() == tuple(sorted((SUM.id, MAX.id)))
+    again.engine.load(wrong=[SUM.id])
+    assert again.store.aggregations() == (MAX.id,)
+    again.engine.replace([SUM, MAX])
+    assert [again.engine.book(one).panes() > 0 for one in (SUM, MAX)] == [False, True]
+
+
 def test_what_cannot_be_written_down_is_out_of_service_all_the_same(tmp_path: Path) -> None:
     class Failing(MemoryDefinitions):
         def change(self, names: object, settle: object) -> Mapping[str, Definition]:
@@ -360,7 +387,7 @@ class NoPanes:
     def __init__(self) -> None:
         self.aggregations: Sequence[Aggregation] = ()
 
-    def replace(self, aggregations: Sequence[Aggregation]) -> None:
+    def replace(self, aggregations: Sequence[Aggregation], wrong: Collection[str] = ()) -> None:
         self.aggregations = tuple(aggregations)
 
 

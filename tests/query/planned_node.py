@@ -7,7 +7,7 @@ from typing import Any
 from precompute.aggregations import Aggregation
 from precompute.clock import ManualClock
 from precompute.definitions import Kept, MemoryDefinitions
-from precompute.in_force import PlanInForce
+from precompute.in_force import PlanInForce, in_service
 from precompute.panes import last_end
 from precompute.planner.cardinality import OnHead
 from precompute.planner.measured import Measured
@@ -57,8 +57,8 @@ class PlannedNode:
 
     def killed(self) -> None:
         """It is killed and comes back: what was counted is gone."""
-        planned = [one.kept(parse) for one in self.definitions.definitions() if one.origin == "planner"]
-        kept = [*self.pinned, *(one.aggregation for one in planned)]
+        planned = [one.kept(parse) for one in self.definitions.definitions() if one.origin != "config"]
+        kept = [*self.pinned, *in_service(planned)]
         self.tracker = self._tracker(self.core.clock)
         self.core.heard = [self.tracker.note]
         self._begin(self.core.reopened(kept), planned)

@@ -307,3 +307,53 @@ def test_a_metric_some_series_of_which_were_refused_is_asked_of_the_upstream(tmp
     alone = running(tmp_path / "alone")
     alone.intake.note_partial(["m"])
     assert alone.instant("sum(m)", inside).tiers == ("summary",)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sum(m @ 0)", {}), ("m @ -100000000", {}), ("absent(m offset 60y)", {(): 1.0}),
+        ("sum(m) - (sum(m offset 60y) or vector(0))", {(): 80.0}), ("sum(count_over_time(m[100y]))", {(): 84.0}),
+        ("count_over_time(m[60y:1y])", {}),
+    ],
+)  # fmt: skip
+def test_before_there_were_samples_is_nothing_in_an_install_without_an_upstream(
+    tmp_path: Path, text: str, expected: dict[object, float]
+) -> None:
+    core = running(tmp_path)
+    answer = core.instant(text, START_MS + 21 * WIDTH_MS)
+    assert (at_step(answer.value, 0), answer.bound) == (expected, "exact")
+    assert not core.instant("sum(m)", 0).value
+
+
+OF_NOTES = [
+    aggregation(expr, ["job"])
+    for expr in ("m", "rate(m[1m])", "quantile_over_time(-0.5, m[1m])", "histogram_quantile(2, b) * on (job) n")
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("quantile(2, m)", ["2"]), ("quantile by (job) (-1, m)", ["-1"]), ("quantile(NaN, m)", ["NaN"]),
+        ("quantile(0.5, m)", []), ("sum(rate(m[1m]))", []), ("sum(quantile_over_time(-0.5, m[1m]))", ["-0.5"]),
+        ('sum(quantile_over_time(-0.5, m{job="none"}[1m]))', []), ("sum(m) + sum(quantile(3, m))", ["3"]),
+        ("sum(histogram_quantile(2, b) * on (job) n)", ["2"]),
+    ],
+)  # fmt: skip
+def test_what_is_told_of_an_expression_is_the_same_from_summaries_and_from_the_head(
+    tmp_path: Path, text: str, told: list[str]
+) -> None:
+    near, far = Core(tmp_path / "near", OF_NOTES), Core(tmp_path / "far")
+    for _ in range(4):
+        for core in (near, far):
+            now_ms = core.clock.now_ms()
+            core.write([(series("m", job="a", i=i), now_ms, 1.0) for i in "12"])
+            core.write([(series("b", job="a", le=le), now_ms, float(k)) for k, le in enumerate(("1", "2", "+Inf"))])
+            core.write([(series("n", job="a"), now_ms, 1.0)])
+            core.pass_time(WIDTH_MS)
+            core.tick()
+    kept, exact = (core.instant(text, START_MS + 2 * WIDTH_MS) for core in (near, far))
+    assert "summary" in kept.tiers and exact.tiers == ("head",)
+    assert (kept.warnings, kept.infos) == (exact.warnings, exact.infos)
+    assert [text.rpartition(" ")[2] for text in kept.warnings] == told

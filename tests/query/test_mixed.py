@@ -100,6 +100,8 @@ INSIDE_MS = SINCE_MS + 8 * WIDTH_MS
          ["sum by (g)(rate(b[1m]))"]),
         ("scalar(b{g='a'}) * m", ("head", "upstream"), ['scalar(b{g="a"})']),
         ("absent(b) or m", ("head", "upstream"), ["absent(b)"]),
+        ("max(m) + max((b + 1) / 0) - max((b + 1) / -0)", ("summary", "upstream"),
+         ["max(((b + 1) / 0))", "max(((b + 1) / -0.0))"]),
         ("max_over_time((m + on (g, i) b)[1m:15s]) + on (g) group_left () sum by (g) (m)", ("summary", "upstream"),
          ["max_over_time(((m + on (g, i) b))[1m:15s])"]),
     ],

@@ -208,8 +208,10 @@ def once_after(owner: object, name: str, event: Callable[[], object]) -> Iterato
         return found
 
     setattr(owner, name, then)
-    yield
-    delattr(owner, name)
+    try:
+        yield
+    finally:
+        delattr(owner, name)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -33,7 +33,7 @@ def test_late_data_changes_the_stamps_of_the_steps_that_look_at_it(text: str, lo
     # width 15:  (0, 15] (15, 30] (30, 45] (45, 60]; a sample at 20 s lies in the second
     touched, at = Touched(15_000), np.arange(0, 120_001, 15_000)
     touched.note(np.arange(0, 200_001, 5000), 1)
-    stamps, steps = Stamps(touched, lambda _, ends: ends), Steps(at, 0, 120_000, 15_000)
+    stamps, steps = Stamps(touched, lambda _, ends: ends, int), Steps(at, 0, 120_000, 15_000)
     before = stamps.newest(parse(text), steps, 30_000)
     touched.note(np.array([20_000]), 2)
     after = stamps.newest(parse(text), steps, 30_000)
@@ -59,7 +59,7 @@ def stamp(core: Core, served: int) -> I64:
     codes = np.zeros((len(MIXED.nodes), len(STEPS.times)), np.int8)
     for node in MIXED.nodes:
         codes[node.number] = HERE if node.coverage is None else served
-    return Stamps(core.intake.touched, core.engine.seen).of(MIXED, codes, STEPS, LOOKBACK_MS)
+    return Stamps(core.intake.touched, core.engine.seen, int).of(MIXED, codes, STEPS, LOOKBACK_MS)
 
 
 def changed(before: I64, after: I64) -> Bool:
@@ -69,7 +69,7 @@ def changed(before: I64, after: I64) -> Bool:
 def test_what_is_not_served_by_summaries_has_the_same_stamps_whatever_is_kept(tmp_path: Path) -> None:
     core = running(tmp_path)
     codes = np.full((len(MIXED.nodes), len(STEPS.times)), HERE, np.int8)
-    stamps = Stamps(core.intake.touched, core.engine.seen)
+    stamps = Stamps(core.intake.touched, core.engine.seen, int)
     with_all = stamps.of(MIXED, codes, STEPS, LOOKBACK_MS)
     for kept in ([], KEPT[:1], KEPT[1:]):
         other = plan(MIXED.expr, kept, LOOKBACK_MS, 60_000)
@@ -110,7 +110,7 @@ def test_stamps_of_summaries_do_not_fall_back_when_the_samples_go(tmp_path: Path
 
 
 def near(core: Core) -> I64:
-    return Stamps(core.intake.touched, core.engine.seen).newest(parse("m"), STEPS, LOOKBACK_MS)
+    return Stamps(core.intake.touched, core.engine.seen, int).newest(parse("m"), STEPS, LOOKBACK_MS)
 
 
 def rows() -> list[str]:

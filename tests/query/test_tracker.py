@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tests.precompute.made_node import WIDTH_MS
+from precompute.aggregations import LONGEST_RETENTION_MS
+from tests.precompute.made_node import HOUR_MS, WIDTH_MS
 from tests.query.planned_node import MINUTE_MS, PlannedNode
 from tests.query.test_replanner import QUERY, ask, filled, zoomed
 
@@ -82,3 +83,15 @@ def test_without_room_a_new_zoom_of_what_is_repeated_has_to_come_a_third_time(tm
     assert node.tracker.counts() == (1, 2) and planned_for(node) == before
     zoomed(node, "75s", MINUTE_MS)
     assert node.tracker.counts() == (0, 2) and planned_for(node) != before
+
+
+def test_a_query_since_the_beginning_of_time_takes_nothing_from_those_of_today(tmp_path: Path) -> None:
+    node, day_ms = filled(tmp_path, max_bytes=float(1 << 22)), 24 * HOUR_MS
+    for _ in range(3):
+        ask(node, OTHER)
+        now_ms = node.core.clock.now_ms() // day_ms * day_ms
+        node.core.range("avg by (zone) (g)", 0, now_ms, 2 * day_ms)
+    assert max(demand.asking.span_ms for demand in node.tracker.demands()) == LONGEST_RETENTION_MS
+    put_in_force(node)
+    assert ask(node, OTHER) == ("summary",)
+    assert [a.retention_ms for a in node.planned] == [node.retention_ms]

@@ -1,12 +1,12 @@
 """Functions of a range vector: windows over samples, read by the kernels of kernels.selectors."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from precompute.errors import ExecutionError
 from precompute.evaluate.context import Evaluate, Evaluation, Rule
-from precompute.evaluate.expr import Call, Expr, quoted, selectors, walk
+from precompute.evaluate.expr import Aggregate, Call, Expr, Number, quoted, selectors, walk
 from precompute.evaluate.functions.arguments import scalar
 from precompute.evaluate.functions.histograms import warn_of_quantiles
 from precompute.evaluate.functions.numbers import go_f
@@ -38,12 +38,26 @@ def _of_counter(node: Call, at: Evaluation, evaluate: Evaluate) -> Value:
 
 
 def note_known(expr: Expr, value: Vector | Scalar, at: Evaluation) -> None:
-    """The infos that evaluating `expr` would have left, where its value was already there."""
-    if isinstance(value, Vector) and len(value):
-        for node in walk(expr):
-            if isinstance(node, Call) and RULES.get(node.function) is _of_counter:
-                for selector in selectors(node):
-                    _note_counter(selector.metric() or "", at)
+    """What evaluating `expr` would have remarked on, where its value was already there: as far as the expression tells,
+    not what only the samples do."""
+    there = isinstance(value, Vector) and bool(len(value))
+    for node in walk(expr):
+        if isinstance(node, Call) and there and RULES.get(node.function) is _of_counter:
+            for selector in selectors(node):
+                _note_counter(selector.metric() or "", at)
+        phi = [one.value for one in _quantiles_of(node, there) if isinstance(one, Number)]
+        warn_of_quantiles(np.array(phi), at)
+
+
+def _quantiles_of(node: Expr, there: bool) -> Sequence[Expr | None]:
+    """The φ that evaluating a node would warn of; there: whether there is a value."""
+    if isinstance(node, Aggregate):
+        return [node.parameter] if node.op == "quantile" else []
+    if not isinstance(node, Call):
+        return []
+    if node.function == "quantile_over_time":
+        return node.args[:1] if there else []
+    return {"histogram_quantile": node.args[:1], "histogram_quantiles": node.args[2:]}.get(node.function, [])
 
 
 def _note_counter(name: str, at: Evaluation) -> None:

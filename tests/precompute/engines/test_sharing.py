@@ -21,6 +21,7 @@ FAMILY = [
 OTHERS = [
     aggregation("8 * rate(c_total[1m])", ["i"]), aggregation("max_over_time(c_total[5m])", ["job"]),
     aggregation("c_total", ["job"]), aggregation("c_total > 3", ["i"]),
+    *(aggregation(f"c_total / {zero}", ["job"], accumulators=["min", "max"]) for zero in ("0", "-0")),
 ]  # fmt: skip
 PANES = 41
 

@@ -7,11 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from precompute.aggregations import LONGEST_RETENTION_MS
 from precompute.planner.cardinality import OnHead
 from precompute.planner.merge import NOT_SMALLER
 from precompute.planner.plan import DEAR, FAILS, FAST_ENOUGH, NOT_BY_SHARD, OVER_BUDGET, TOO_ACCURATE, TOO_FAR
+from precompute.planner.report import lines
 from tests.precompute.made_node import HOUR_MS, START_MS, Core, series
-from tests.precompute.planner.asking import demands, is_covered, kept, planned, whys, zoomed
+from tests.precompute.planner.asking import SETTINGS, demands, is_covered, kept, planned, whys, zoomed
 
 SERIES = 400
 
@@ -153,6 +155,40 @@ def test_panes_are_kept_as_long_as_queries_look_back() -> None:
 def test_a_retention_that_follows_from_queries_is_of_whole_hours(back_ms: float, hours: int) -> None:
     (one,) = planned(demands("sum(m)", span_ms=round(back_ms * HOUR_MS))).aggregations
     assert one.retention_ms == hours * HOUR_MS
+
+
+@pytest.mark.parametrize(("text", "span_ms"), [("sum(m)", 1 << 60), ("sum(m offset 100y)", 0)])
+def test_no_retention_is_longer_than_the_longest(text: str, span_ms: int) -> None:
+    (one,) = planned(demands(text, span_ms=span_ms)).aggregations
+    assert one.retention_ms == LONGEST_RETENTION_MS
+
+
+def test_what_does_not_fit_for_as_long_as_some_look_back_is_kept_for_the_others(measured: OnHead) -> None:
+    usual, far = demands("sum by (x) (m)", span_ms=HOUR_MS), demands("avg by (x) (m)", span_ms=1000 * 24 * HOUR_MS)
+    (day,) = planned(usual + demands("avg by (x) (m)"), measured).kept
+    (whole,) = planned(usual + far, measured).kept
+    made = planned(usual + far, measured, max_bytes=day.cost.bytes * 1.5)
+    (one,) = made.kept
+    assert (whole.cost.bytes > 900 * day.cost.bytes, whole.why_shorter) == (True, "")
+    assert [a.retention_ms for a in made.aggregations] == [SETTINGS.retention_ms] and not made.refused
+    assert set(one.demands) == {*usual, *far} and one.cost == day.cost
+    assert any("not for as long as queries look back" in line and "max_bytes" in line for line in lines(made))
+    assert whys(planned(usual + far, measured, max_bytes=day.cost.bytes / 2)) == [OVER_BUDGET]
+
+
+def test_what_an_offset_looks_back_to_is_kept_however_little_fits(measured: OnHead) -> None:
+    wanted = demands("sum by (x) (m offset 2d)", span_ms=1000 * 24 * HOUR_MS)
+    (one,) = planned(wanted, measured, max_bytes=1e8).aggregations
+    assert one.retention_ms == 3 * 24 * HOUR_MS
+
+
+def test_a_finer_one_takes_the_place_of_what_is_kept_no_longer_than_it() -> None:
+    zoom = zoomed((60_000, "sum(rate(c[4m]))"), (240_000, "sum(rate(c[5m]))"), span_ms=30 * 24 * HOUR_MS)
+    for span_ms, widths_s in ((0, {60, 240}), (30 * 24 * HOUR_MS, {60})):
+        made = planned(zoom + demands("sum(rate(c[5m]))", step_ms=60_000, span_ms=span_ms), window_ms=60_000)
+        found = [a for a in made.aggregations if str(a.expr) == "rate(c[5m])"]
+        assert {a.width_ms // 1000 for a in found} == widths_s
+        assert max(a.retention_ms for a in found) == 30 * 24 * HOUR_MS
 
 
 @pytest.mark.parametrize("spans_ms", [(0, 48 * HOUR_MS), (48 * HOUR_MS, 0)])

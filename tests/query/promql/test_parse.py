@@ -88,14 +88,22 @@ def test_it_works() -> None:
         ("up[5m:] @ end() offset -1m", Subquery(UP, 300_000, None, -60_000, "end")),
         ("up @ 1m40s", named("up", at=100_000)),
         ("up @ -1m", named("up", at=-60_000)),
-        ("up + fill (0) up", Binary("+", UP, UP, False, Matching(fill_left=0, fill_right=0))),
-        ("up + fill_right (1) up", Binary("+", UP, UP, False, Matching(fill_right=1))),
+        ("up + fill (0) up", Binary("+", UP, UP, False, Matching(fill_left=Number(0), fill_right=Number(0)))),
+        ("up + fill_right (1) up", Binary("+", UP, UP, False, Matching(fill_right=Number(1)))),
         ('info(up, {a=~".*"})', Call("info", (UP, named("target_info", Matcher("a", "=~", ".*"))))),
         ("up and ignoring (a) up", Binary("and", UP, UP, False, Matching(False, ("a",)))),
     ],
 )
 def test_a_text_is_read_as_prometheus_reads_it(text: str, expected: Expr) -> None:
     assert parse(text) == expected
+
+
+@pytest.mark.parametrize("text", ["up / {}", "clamp_min(up, {})", "quantile({}, up)", "up + fill ({}) up"])
+def test_expressions_are_equal_where_they_mean_the_same_number(text: str) -> None:
+    zero, below, nan = (text.format(number) for number in ("0", "-0", "NaN"))
+    assert parse(zero) != parse(below), "divided by, they differ"
+    assert len({parse(one) for one in (zero, zero, below, below, nan, nan)}) == 3
+    assert all(parse(str(parse(one))) == parse(one) for one in (zero, below, nan))
 
 
 @pytest.mark.parametrize(

@@ -139,8 +139,8 @@ def test_steps_that_were_not_asked_for_are_left_out() -> None:
 
 
 def test_warnings_and_infos_come_along() -> None:
-    found = read(matrix(warnings=["w"], infos=["i", "j"]))
-    assert (found.warnings, found.infos, rows(found.value)) == (("w",), ("i", "j"), [])
+    found = read(matrix(warnings=["w (1:10)"], infos=["i (2)", "j"]))
+    assert (found.warnings, found.infos, rows(found.value)) == (("w",), ("i (2)", "j"), [])
 
 
 def test_a_scalar_is_read() -> None:
