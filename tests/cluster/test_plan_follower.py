@@ -16,7 +16,6 @@ from precompute.cluster.watchdog import UNKICKED_PERIODS, Watchdog
 from precompute.cluster.worker import ShardWorkers, WorkerSettings
 from precompute.definitions import Definition, Kept, definition_of
 from precompute.engines.minibatch import EngineLimits
-from precompute.in_force import in_service
 from precompute.stores.memory import MemoryStore
 from query.promql.parse import parse
 from tests.precompute.made_node import HOUR_MS, LATENESS_MS, START_MS, WIDTH_MS, aggregation
@@ -97,7 +96,7 @@ def test_with_the_first_server_away_only_its_own_shards_are_not_ticked() -> None
         follower = PlanFollower(plan, kept_of, clock)
         engine = EngineLimits(HOUR_MS, LATENESS_MS, HOUR_MS, HOUR_MS, tick_ms=WIDTH_MS)
         worker = ShardWorkers(
-            shards, WorkerSettings("a", WIDTH_MS, 0, 1 << 26, 100, engine), lambda: in_service(follower.kept()),
+            shards, WorkerSettings("a", WIDTH_MS, 0, 1 << 26, 100, engine), follower.kept,
             MemoryStore(), clock,
         )  # fmt: skip
         assert {worker.tick(number) for number in (0, 3)} == {"done"}

@@ -1,7 +1,7 @@
 """Leases of a worker: kept while it works, lost where it stands still, given back where it has no room or ends."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from precompute.samples import Block
 from precompute.stores.memory import MemoryStore
 from tests.cluster.test_worker import KEPT, LEASE_MS, World
 from tests.cluster.test_worker import world as world
-from tests.precompute.made_node import HOUR_MS, LATENESS_MS, START_MS, WIDTH_MS, aggregation, series
+from tests.precompute.made_node import HOUR_MS, LATENESS_MS, START_MS, WIDTH_MS, aggregation, in_config, series
 from tests.running import poll_until
 from tests.servers import RedisServer
 
@@ -146,7 +146,7 @@ class Several:
     def _kicks(self, name: str) -> Kicks:
         engine = EngineLimits(HOUR_MS, LATENESS_MS, HOUR_MS, HOUR_MS, tick_ms=WIDTH_MS)
         settings = WorkerSettings(name, WIDTH_MS, 0, self.most_bytes, 100, engine)
-        workers = ShardWorkers(self.shards, settings, lambda: KEPT[:1], MemoryStore(), self.clock)
+        workers = ShardWorkers(self.shards, settings, lambda: in_config(KEPT[:1]), MemoryStore(), self.clock)
         return Kicks(workers, self.shards, Crew(self.shards.first, self.clock.now_ms), WIDTH_MS, self.clock)
 
     def workers(self, name: str) -> ShardWorkers:
@@ -232,10 +232,10 @@ def test_a_worker_that_ends_while_a_shard_is_cold_begins_nothing(
     assert worker.tick(1) == "done"
     summarising(monkeypatch, lambda: batches.append(1))
 
-    def loading(engine: MiniBatchEngine) -> None:
+    def loading(engine: MiniBatchEngine, wrong: Collection[str] = ()) -> None:
         inside.set()
         assert go.wait(JOIN_S)
-        load(engine)
+        load(engine, wrong)
 
     monkeypatch.setattr(MiniBatchEngine, "load", loading)
     ended = list[str]()
