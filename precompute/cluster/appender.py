@@ -185,12 +185,9 @@ class Appender:
 
     def _settle_rest(self, ours: list[_Waiting]) -> None:
         """Where sending broke off, nothing is known of what was under way."""
-        left = [waiting for waiting in ours if waiting.outcome is None]
-        for waiting in left:
-            waiting.outcome = Rejected("the samples could not be sent to Redis")
-        if left:
-            for writer in self._writers:
-                writer.begin(writer.segment)
+        for waiting in ours:
+            if waiting.outcome is None:
+                waiting.outcome = Rejected("the samples could not be sent to Redis")
 
     def _lines(self, batch: Batch) -> list[Line]:
         shard_of_row = self._table.shard_of(batch.block.sid).astype(np.uint16)  # which numpy sorts in linear time

@@ -7,7 +7,9 @@
     full, no answer the writes that the rows are of are rejected; what of them is in a log counts once when they
                     come again
 
-A round is one pipeline a server; of each shard one entry is under way at a time, so its writer's order holds.
+A round is one pipeline a server; of each shard one entry is under way at a time, so its writer's order holds. Where a
+first try was not answered and its repetition says anything but ok or dup, the try may still arrive: the writer begins
+anew before it sends another entry (writing.py).
 """
 
 from collections import defaultdict
@@ -116,15 +118,18 @@ class Line:
         return not self._parts and not self._left
 
     def calls(self) -> list[Call]:
-        """Of the next round; the same ones again after a round without answer."""
+        """Of the next round."""
         calls = [self.shard.hole_call(hole) for hole in self._left]
         if self._parts:
-            self._prepared = self._prepared or self._writer.prepare(self._batch.block.take(self._parts[0]))
+            self._prepared = self._writer.prepare(self._batch.block.take(self._parts[0]))
             calls.append(self.shard.append_call(self._prepared.samples))
         return calls
 
-    def take(self, replies: Sequence[Appended], why_not: str) -> None:
-        """What the round was answered; why_not: its samples are in the log but not as safe as they have to be."""
+    def take(self, replies: Sequence[Appended], why_not: str, is_only_try: bool) -> None:
+        """What the round was answered; why_not: its samples are in the log but not as safe as they have to be.
+
+        is_only_try: nothing else of the round was sent, which may still arrive.
+        """
         noted, self._left = self._left, []
         if any(reply.outcome == "missing" for reply in replies):
             self.shard.create(complete=False)
@@ -134,20 +139,25 @@ class Line:
         for reply in replies[len(noted) :]:
             prepared, self._prepared = self._prepared, None
             assert prepared is not None
-            self._take_samples(prepared, reply)
+            self._settle(prepared, reply, is_only_try)
+            self._take_samples(reply)
 
     def lost(self, why: Rejected) -> None:
         """There was no answer: whether the last entry is in the log is not known."""
         self._give_up(why)
-        self._writer.begin(self._writer.segment)
 
     def _give_up(self, why: Rejected) -> None:
         self._reject(why)
         self._parts, self._left, self._prepared = [], [], None
 
-    def _take_samples(self, prepared: Prepared, reply: Appended) -> None:
+    def _settle(self, prepared: Prepared, reply: Appended, is_only_try: bool) -> None:
         if reply.outcome in ("ok", "dup"):
             self._writer.wrote(prepared)
+        elif is_only_try:
+            self._writer.refused()
+
+    def _take_samples(self, reply: Appended) -> None:
+        if reply.outcome in ("ok", "dup"):
             del self._parts[0]
             self._tries = 0
         elif reply.outcome == "old":
@@ -216,19 +226,19 @@ def _run_round(server: Server, lines: Sequence[Line], send: Send) -> None:
     calls = [line.calls() for line in lines]
     flat = [call for some in calls for call in some]
     try:
-        replies, why_not = _sent_twice(server, flat, send)
+        replies, why_not, is_only_try = _sent_twice(server, flat, send)
     except (ServerDown, ServerFull) as error:
         for line in lines:
             line.lost(Rejected(str(error)))
         return
     for line, some in zip(lines, calls, strict=True):
-        line.take(replies[: len(some)], why_not)
+        line.take(replies[: len(some)], why_not, is_only_try)
         del replies[: len(some)]
 
 
-def _sent_twice(server: Server, calls: Sequence[Call], send: Send) -> tuple[list[Appended], str]:
-    """Once more where there was no answer: what had been carried out is a dup then."""
+def _sent_twice(server: Server, calls: Sequence[Call], send: Send) -> tuple[list[Appended], str, bool]:
+    """Once more where there was no answer: what had been carried out is a dup then. And whether once was enough."""
     try:
-        return send(server, calls)
+        return *send(server, calls), True
     except ServerDown:
-        return send(server, calls)
+        return *send(server, calls), False
