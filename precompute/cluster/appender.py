@@ -217,7 +217,7 @@ class Appender:
         self._table = table
         ids = LocalIds(table)
         self._writers = [ShardWriter(ids) for _ in self._shards.all]
-        self._holes = Holes(table, self._limits.has_upstream)
+        self._holes = Holes(table, self._limits.has_upstream, self._clock)
         every_s = self._shards.limits.segment_ms / 1000
         self._use = TableUse(table, self._limits.table_max_bytes, every_s, self._clock.monotonic_s())
 
