@@ -14,6 +14,7 @@ from ingest.metrics import IngestMetrics
 from ingest.names import metrics_of
 from ingest.writer import NoteMetadata, Outcome, SeriesColumns, Writer
 from precompute.intake_port import IntakePort
+from precompute.metadata import Family
 
 SOURCE = "remote_write"
 
@@ -48,8 +49,9 @@ class RemoteWrite:
             having = np.flatnonzero(columns.histograms)
             start, length = columns.label_start[having], columns.label_length[having]
             self._intake.note_histograms(metrics_of(columns.buf, start, length))
-        for entry in columns.metadata:
-            self._note_metadata(entry.family, entry.type, entry.help, entry.unit)
+        if columns.metadata:
+            said = [(entry.family, Family(entry.type, entry.help, entry.unit)) for entry in columns.metadata]
+            self._note_metadata(said)
 
 
 def _with_samples(columns: WriteColumns) -> SeriesColumns:

@@ -11,10 +11,11 @@ from ingest.names import metrics_of
 from ingest.series import Resolved, SeriesResolver
 from precompute.errors import TableReplaced
 from precompute.intake_port import Admission, IntakePort
+from precompute.metadata import Described
 from precompute.samples import F64, I32, I64, U8, Block
 
-NoteMetadata = Callable[[str, str, str, str], None]
-"""Keeps what is said of a metric family: (family, type, help, unit)."""
+NoteMetadata = Callable[[Sequence[Described]], None]
+"""Keeps what is said of metric families at a time."""
 
 
 @dataclass(frozen=True)

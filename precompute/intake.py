@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -190,13 +191,16 @@ class Intake:
                 self.advance(replace(self.progress, partial_metrics=known))
 
     def _note_received(self) -> None:
-        """With an upstream: since when each metric is received; it is not known here what was before."""
-        table = self.head.table
-        new = [m for m in table.values(METRIC_NAME) if m not in self.progress.received_since]
-        first = {metric: self.head.oldest_ms(metric) for metric in new}
-        found = {metric: t_ms for metric, t_ms in first.items() if t_ms is not None}
+        """With an upstream: since when each metric is received; it is not known here what was before.
+
+        Metrics beyond a bound are let go: what is not known to be received is asked of the upstream.
+        """
+        known, table = self.progress.received_since, self.head.table
+        room = max(0, _MOST_NOTED_METRICS - len(known))
+        first = ((m, self.head.oldest_ms(m)) for m in table.values(METRIC_NAME) if room and m not in known)
+        found = dict(islice(((metric, t_ms) for metric, t_ms in first if t_ms is not None), room))
         if found:
-            self.advance(replace(self.progress, received_since={**self.progress.received_since, **found}))
+            self.advance(replace(self.progress, received_since={**known, **found}))
 
     def stop(self) -> None:
         """Refuse writes from now on; a write that is inside ends first."""

@@ -1,6 +1,7 @@
 """What senders say about metrics: type, help and unit, by metric family."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,11 +17,15 @@ class Family:
     unit: str
 
 
+Described = tuple[str, Family]
+"""A family's name and what a sender says of it."""
+
+
 class Descriptions(Protocol):
     """Descriptions by family. Any thread may call it."""
 
-    def note(self, family: str, type_: str, help_: str, unit: str) -> None:
-        """A sender's description; families beyond a bound are let go."""
+    def note(self, described: Sequence[Described]) -> None:
+        """All that a sender says at a time; families beyond a bound are let go, and what cannot be kept now."""
 
     def all(self) -> dict[str, list[Family]]:
         """Every family's descriptions, by name."""
@@ -33,14 +38,19 @@ class MetricMetadata:
         self._families: dict[str, dict[Family, None]] = {}
         self._lock = threading.Lock()
 
-    def note(self, family: str, type_: str, help_: str, unit: str) -> None:
+    def note(self, described: Sequence[Described]) -> None:
         with self._lock:
-            if family in self._families or len(self._families) < MOST_FAMILIES:
-                described = self._families.setdefault(family, {})
-                described[Family(type_, help_, unit)] = None
-                while len(described) > 4:
-                    del described[next(iter(described))]
+            for family, description in described:
+                self._note(family, description)
 
     def all(self) -> dict[str, list[Family]]:
         with self._lock:
             return {name: list(described) for name, described in sorted(self._families.items())}
+
+    def _note(self, family: str, description: Family) -> None:
+        if family not in self._families and len(self._families) >= MOST_FAMILIES:
+            return
+        known = self._families.setdefault(family, {})
+        known[description] = None
+        while len(known) > 4:
+            del known[next(iter(known))]

@@ -21,10 +21,13 @@ from ingest.writer import NoteMetadata
 from precompute.clock import Clock
 from precompute.errors import Rejected
 from precompute.lasting import attempt
+from precompute.metadata import Family
 
 MAX_PAGE_BYTES = 64 << 20
 
 _STOP_S = 2.0
+_DESCRIBED_AGAIN_S = 60.0
+"""As often as Prometheus sends metadata."""
 _JITTER_MS = 2
 """A start this close behind its due time counts as on time, so that samples lie on the grid (scrape.go)."""
 
@@ -86,6 +89,7 @@ class Target:
         self._address = Address(job.scheme, target, job.path)
         self._series = TrackedSeries((("instance", target), ("job", job.name)))
         self._described: dict[str, tuple[str, str]] = {}
+        self._described_s = clock.monotonic_s()
         self.pace = Pace(job.interval_ms, zlib.crc32(f"{job.name}/{target}/{job.path}".encode()), clock)
 
     @property
@@ -124,12 +128,12 @@ class Target:
         return fetch_text(self._address, self._job.timeout_ms / 1000, MAX_PAGE_BYTES, self._clock)
 
     def _describe(self, page: Page | None) -> None:
-        """Tell the core of families whose description is new."""
-        if page is None or page.families == self._described:
+        """Tell the core of families when one's description is new, and now and then, since it may have let them go."""
+        now_s = self._clock.monotonic_s()
+        if page is None or (page.families == self._described and now_s - self._described_s < _DESCRIBED_AGAIN_S):
             return
-        for family, (kind, text) in page.families.items():
-            self._note_metadata(family, kind, text, "")
-        self._described = page.families
+        self._note_metadata([(family, Family(kind, text, "")) for family, (kind, text) in page.families.items()])
+        self._described, self._described_s = page.families, now_s
 
     def _count(self, outcome: str) -> None:
         self._metrics.scrapes.labels(self._job.name, outcome).inc()

@@ -185,12 +185,9 @@ class Appender:
 
     def _settle_rest(self, ours: list[_Waiting]) -> None:
         """Where sending broke off, nothing is known of what was under way."""
-        left = [waiting for waiting in ours if waiting.outcome is None]
-        for waiting in left:
-            waiting.outcome = Rejected("the samples could not be sent to Redis")
-        if left:
-            for writer in self._writers:
-                writer.begin(writer.segment)
+        for waiting in ours:
+            if waiting.outcome is None:
+                waiting.outcome = Rejected("the samples could not be sent to Redis")
 
     def _lines(self, batch: Batch) -> list[Line]:
         shard_of_row = self._table.shard_of(batch.block.sid).astype(np.uint16)  # which numpy sorts in linear time
@@ -220,7 +217,7 @@ class Appender:
         self._table = table
         ids = LocalIds(table)
         self._writers = [ShardWriter(ids) for _ in self._shards.all]
-        self._holes = Holes(table, self._limits.has_upstream)
+        self._holes = Holes(table, self._limits.has_upstream, self._clock)
         every_s = self._shards.limits.segment_ms / 1000
         self._use = TableUse(table, self._limits.table_max_bytes, every_s, self._clock.monotonic_s())
 

@@ -1,21 +1,25 @@
 """Several writes sent together: their rows by shard, an entry each, in rounds until every row is settled.
 
     ok, dup         the rows are in the log
-    old, future     those rows are dropped, the rest of the entry is sent again
+    old, future     those rows are dropped, the rest of the entry is sent again; with an upstream, after holes in their
+                    place, without which their writes are rejected too
     restart         the same rows from a new beginning of the writer
     missing         the shard is made, complete from now on, and the rows are sent again
     full, no answer the writes that the rows are of are rejected; what of them is in a log counts once when they
                     come again
 
-A round is one pipeline a server; of each shard one entry is under way at a time, so its writer's order holds.
+A round is one pipeline a server; of each shard one entry is under way at a time, so its writer's order holds. Where a
+first try was not answered and its repetition says anything but ok or dup, the try may still arrive: the writer begins
+anew before it sends another entry (writing.py).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from precompute.clock import Clock
 from precompute.cluster.replies import Appended, appended
 from precompute.cluster.server import Call, Server, ServerDown, ServerFull
 from precompute.cluster.shard import Shard
@@ -28,8 +32,12 @@ from precompute.samples import I32, I64, U8, Block, Bool
 
 TAKEN, TOO_OLD, TOO_FAR_AHEAD = range(3)
 _MOST_TRIES = 6
+_BEGUN_ANEW = {"restart", "missing"}
+"""Outcomes after which the same is sent once more."""
 _HOLE_GRAIN_MS = 60_000
 _MOST_TOLD = 100_000
+_TOLD_AGAIN_S = 10.0
+"""What was noted is noted again when it comes after so long: the server may have lost it."""
 _EARLIEST_MS, _LATEST_MS = -(1 << 63), (1 << 63) - 1
 
 
@@ -75,24 +83,31 @@ def joined(blocks: Sequence[Block]) -> Batch:
 class Holes:
     """What becomes of rows that are dropped: nothing, or a hole for each metric where an upstream has them."""
 
-    def __init__(self, table: SeriesTable, has_upstream: bool) -> None:
-        self._table, self._has_upstream = table, has_upstream
+    def __init__(self, table: SeriesTable, has_upstream: bool, clock: Clock) -> None:
+        self._table, self._has_upstream, self._clock = table, has_upstream, clock
         self._told: set[tuple[int, Hole]] = set()
-        """By shard those that were noted, so that each is noted once."""
+        """By shard those that were noted lately, so that each is noted once in a while."""
+        self._since_s = clock.monotonic_s()
 
     def of(self, shard: int, block: Block) -> list[Hole]:
         """That are to be noted; in whole minutes, so that a sender that is always late leaves few of them."""
         if not self._has_upstream:
             return []
+        if self._clock.monotonic_s() - self._since_s >= _TOLD_AGAIN_S:
+            self.forget()
         metrics = self._table.metric_ids(block.sid)
         every = [self._hole(metric, block.t_ms[metrics == metric]) for metric in np.unique(metrics).tolist()]
         return [hole for hole in every if (shard, hole) not in self._told]
 
-    def told(self, shard: int, holes: Iterable[Hole]) -> None:
-        """They are noted."""
-        if len(self._told) > _MOST_TOLD:
-            self._told.clear()
-        self._told.update((shard, hole) for hole in holes)
+    def told(self, shard: int, hole: Hole) -> None:
+        """The shard has noted it."""
+        if len(self._told) >= _MOST_TOLD:
+            self.forget()
+        self._told.add((shard, hole))
+
+    def forget(self) -> None:
+        """What was noted may be lost."""
+        self._told, self._since_s = set(), self._clock.monotonic_s()
 
     def _hole(self, metric: int, t_ms: I64) -> Hole:
         after_ms = (int(t_ms.min()) - 1) // _HOLE_GRAIN_MS * _HOLE_GRAIN_MS
@@ -109,6 +124,8 @@ class Line:
         self._parts = [rows[part] for part in entries_of(batch.block.t_ms[rows])]
         self._left: list[Hole] = []
         """Holes to be noted."""
+        self._dropped = rows[:0]
+        """Rows that they are of: until then their senders have to come again."""
         self._prepared: Prepared | None = None
         self._tries = 0
 
@@ -116,57 +133,78 @@ class Line:
         return not self._parts and not self._left
 
     def calls(self) -> list[Call]:
-        """Of the next round; the same ones again after a round without answer."""
+        """Of the next round."""
         calls = [self.shard.hole_call(hole) for hole in self._left]
         if self._parts:
-            self._prepared = self._prepared or self._writer.prepare(self._batch.block.take(self._parts[0]))
+            self._prepared = self._writer.prepare(self._batch.block.take(self._parts[0]))
             calls.append(self.shard.append_call(self._prepared.samples))
         return calls
 
-    def take(self, replies: Sequence[Appended], why_not: str) -> None:
-        """What the round was answered; why_not: its samples are in the log but not as safe as they have to be."""
-        noted, self._left = self._left, []
-        if any(reply.outcome == "missing" for reply in replies):
+    def take(self, replies: Sequence[Appended], why_not: str, is_only_try: bool) -> None:
+        """What the round was answered; why_not: its samples are in the log but not as safe as they have to be.
+
+        is_only_try: nothing else of the round was sent, which may still arrive.
+        """
+        outcomes = {reply.outcome for reply in replies}
+        if "missing" in outcomes:
             self.shard.create(complete=False)
-        self._holes.told(self.shard.number, noted)
+        if outcomes & _BEGUN_ANEW:
+            self._holes.forget()
         if why_not:
             self._reject(Rejected(why_not))
-        for reply in replies[len(noted) :]:
+        holes, self._left = self._left, []
+        self._take_holes(holes, replies[: len(holes)], is_safe=not why_not)
+        for reply in replies[len(holes) :]:
             prepared, self._prepared = self._prepared, None
             assert prepared is not None
-            self._take_samples(prepared, reply)
+            self._settle(prepared, reply, is_only_try)
+            self._take_samples(reply)
+        self._tries = self._tries + 1 if outcomes & _BEGUN_ANEW else 0
+        if self._tries > _MOST_TRIES:
+            why = f"shard {self.shard.number} takes no entry: {', '.join(sorted(outcomes))}, again and again"
+            self._give_up(Rejected(why))
 
     def lost(self, why: Rejected) -> None:
         """There was no answer: whether the last entry is in the log is not known."""
         self._give_up(why)
-        self._writer.begin(self._writer.segment)
+        self._holes.forget()
 
     def _give_up(self, why: Rejected) -> None:
         self._reject(why)
         self._parts, self._left, self._prepared = [], [], None
 
-    def _take_samples(self, prepared: Prepared, reply: Appended) -> None:
+    def _take_holes(self, holes: Sequence[Hole], replies: Sequence[Appended], is_safe: bool) -> None:
+        for hole, reply in zip(holes, replies, strict=True):
+            if reply.outcome == "full":
+                self._batch.reject(self._dropped, self._no_room(reply))
+            elif reply.outcome != "ok":
+                self._left.append(hole)
+            elif is_safe:
+                self._holes.told(self.shard.number, hole)
+        if not self._left:
+            self._dropped = self._dropped[:0]
+
+    def _settle(self, prepared: Prepared, reply: Appended, is_only_try: bool) -> None:
         if reply.outcome in ("ok", "dup"):
             self._writer.wrote(prepared)
+        elif is_only_try:
+            self._writer.refused()
+
+    def _take_samples(self, reply: Appended) -> None:
+        if reply.outcome in ("ok", "dup"):
             del self._parts[0]
-            self._tries = 0
         elif reply.outcome == "old":
             self._batch.floor_ms = max(self._batch.floor_ms, reply.number)
             self._drop(self._times() <= reply.number, TOO_OLD)
         elif reply.outcome == "future":
             self._drop(self._times() > reply.number, TOO_FAR_AHEAD)
         elif reply.outcome == "full":
-            self._give_up(Rejected(f"shard {self.shard.number} has no room: {reply.why} is reached"))
-        else:
-            self._again(reply)
-
-    def _again(self, reply: Appended) -> None:
-        """A restart, or a shard that has just been made."""
-        self._tries += 1
-        if self._tries > _MOST_TRIES:
-            self._give_up(Rejected(f"shard {self.shard.number} takes no entry: {reply.outcome}, again and again"))
+            self._give_up(self._no_room(reply))
         elif reply.outcome == "restart":
             self._writer.begin(reply.number)
+
+    def _no_room(self, reply: Appended) -> Rejected:
+        return Rejected(f"shard {self.shard.number} has no room: {reply.why} is reached")
 
     def _times(self) -> I64:
         return self._batch.block.t_ms[self._parts[0]]
@@ -174,15 +212,16 @@ class Line:
     def _drop(self, which: Bool, verdict: int) -> None:
         rows = self._parts[0]
         self._batch.verdict[rows[which]] = verdict
-        self._left += self._holes.of(self.shard.number, self._batch.block.take(rows[which]))
+        if holes := self._holes.of(self.shard.number, self._batch.block.take(rows[which])):
+            self._left += holes
+            self._dropped = np.concatenate((self._dropped, rows[which]))
         if which.all():
             del self._parts[0]
         else:
             self._parts[0] = rows[~which]
 
     def _reject(self, why: Rejected) -> None:
-        if self._parts:
-            self._batch.reject(np.concatenate(self._parts), why)
+        self._batch.reject(np.concatenate((*self._parts, self._dropped)), why)
 
 
 Send = Callable[[Server, Sequence[Call]], tuple[list[Appended], str]]
@@ -216,19 +255,19 @@ def _run_round(server: Server, lines: Sequence[Line], send: Send) -> None:
     calls = [line.calls() for line in lines]
     flat = [call for some in calls for call in some]
     try:
-        replies, why_not = _sent_twice(server, flat, send)
+        replies, why_not, is_only_try = _sent_twice(server, flat, send)
     except (ServerDown, ServerFull) as error:
         for line in lines:
             line.lost(Rejected(str(error)))
         return
     for line, some in zip(lines, calls, strict=True):
-        line.take(replies[: len(some)], why_not)
+        line.take(replies[: len(some)], why_not, is_only_try)
         del replies[: len(some)]
 
 
-def _sent_twice(server: Server, calls: Sequence[Call], send: Send) -> tuple[list[Appended], str]:
-    """Once more where there was no answer: what had been carried out is a dup then."""
+def _sent_twice(server: Server, calls: Sequence[Call], send: Send) -> tuple[list[Appended], str, bool]:
+    """Once more where there was no answer: what had been carried out is a dup then. And whether once was enough."""
     try:
-        return send(server, calls)
+        return *send(server, calls), True
     except ServerDown:
-        return send(server, calls)
+        return *send(server, calls), False

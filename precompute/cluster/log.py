@@ -43,7 +43,7 @@ class RedisSampleLog:
         return [self._append_part(block.take(rows)) for rows in entries_of(block.t_ms)][-1]
 
     def append_hole(self, hole: Hole) -> int:
-        return self._run(self.shard.hole_call(hole)).entry
+        return self._run(self.shard.hole_call(hole))[0].entry
 
     def check_room(self) -> None:
         state, limits = self._state(), self.shard.limits
@@ -66,23 +66,25 @@ class RedisSampleLog:
     def _append_part(self, block: Block) -> int:
         for _ in range(MOST_TRIES):
             prepared = self._writer.prepare(block)
-            reply = self._run(self.shard.append_call(prepared.samples))
+            reply, is_only_try = self._run(self.shard.append_call(prepared.samples))
             if reply.outcome in ("ok", "dup"):
                 self._writer.wrote(prepared)
                 return reply.entry or self.last_id()
+            if is_only_try:
+                self._writer.refused()
             if reply.outcome != "restart":
                 raise self._refused(reply.why or f"a sample's time is refused as {reply.outcome}: {reply.number}")
             self._writer.begin(reply.number)
         raise self._refused(f"asked for {MOST_TRIES} new beginnings")
 
-    def _run(self, call: Call) -> Appended:
-        """Sent twice where the server does not answer: what was carried out at first is a dup then."""
+    def _run(self, call: Call) -> tuple[Appended, bool]:
+        """The answer, and whether nothing else was sent: again where the server does not answer, and what was carried
+        out at first is a dup then."""
         try:
             with suppress(ServerDown):
-                return appended(self.shard.server.run(call))
-            return appended(self.shard.server.run(call))
+                return appended(self.shard.server.run(call)), True
+            return appended(self.shard.server.run(call)), False
         except (ServerDown, ServerFull) as error:
-            self._writer.begin(0)
             raise Rejected(str(error)) from error
 
     def _refused(self, why: str) -> Rejected:

@@ -6,24 +6,28 @@
     histograms     set: metrics that have histogram samples
     partial        set: metrics some series of which were refused
     received       hash: metric -> time of the first sample that was noted of it
+    received_rev   a nonce that every addition to it changes
 """
 
 import json
+import secrets
 import threading
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple
 
 from precompute.clock import Clock
 from precompute.cluster.server import Call, Script, Server, ServerDown, ServerFull
 from precompute.cluster.shards import Shards
 from precompute.errors import InstallMismatch, Rejected
-from precompute.metadata import MOST_FAMILIES, Family
+from precompute.metadata import MOST_FAMILIES, Described, Family
 
 MOST_NOTED_METRICS = 100_000
 _REFRESH_S = 5.0
 _WRITTEN_AGAIN_S, _DESCRIBED_AGAIN_S = 10.0, 600.0
 """What this process has written is written again when it comes after so long: the server may have lost it."""
+_AWAY_S = 10.0
+"""So long a server that did not answer is not asked again for what can wait: each time may take 5 s."""
 
 _NOTE_FAMILY = Script(
     """
@@ -49,6 +53,18 @@ for at = 2, #ARGV do new = new + 1 - redis.call('SISMEMBER', KEYS[1], ARGV[at]) 
 if redis.call('SCARD', KEYS[1]) + new > tonumber(ARGV[1]) then return 0 end
 for at = 2, #ARGV do redis.call('SADD', KEYS[1], ARGV[at]) end
 return 1
+"""
+)
+
+_NOTE_RECEIVED = Script(
+    """
+-- KEYS received rev   ARGV new_rev most (metric t_ms)…
+local left, added = tonumber(ARGV[2]) - redis.call('HLEN', KEYS[1]), 0
+for at = 3, #ARGV, 2 do
+  if added < left then added = added + redis.call('HSETNX', KEYS[1], ARGV[at], ARGV[at + 1]) end
+end
+if added > 0 then redis.call('SET', KEYS[2], ARGV[1]) end
+return added
 """
 )
 
@@ -92,6 +108,9 @@ class SharedNotes:
         self._noted: dict[str, set[str]] = {"histograms": set(), "partial": set()}
         """What this process has written lately."""
         self._since_s = clock.monotonic_s()
+        self._received: dict[str, int] = {}
+        self._received_as_of: tuple[bytes | None, int] = (None, 0)
+        """Revision and size of what was read last."""
 
     def note_histograms(self, metrics: Iterable[str]) -> None:
         """Raises Rejected when there are too many, or the server does not take it."""
@@ -102,9 +121,14 @@ class SharedNotes:
         self._add("partial", set(metrics), "had series that were refused")
 
     def note_received(self, first_ms: Mapping[str, int]) -> None:
-        """What was noted first of a metric stays: series that come later say nothing of those before them."""
+        """What was noted first of a metric stays: series that come later say nothing of those before them.
+
+        Metrics beyond a bound are let go: what is not known to be received is asked of the upstream.
+        """
+        flat = [part for metric, t_ms in first_ms.items() for part in (metric, t_ms)]
+        arguments = (secrets.token_hex(8), MOST_NOTED_METRICS, *flat)
         try:
-            self._server.ask_all([("HSETNX", "received", metric, t_ms) for metric, t_ms in first_ms.items()])
+            self._server.run(Call(_NOTE_RECEIVED, ("received", "received_rev"), arguments))
         except (ServerDown, ServerFull) as error:
             raise Rejected(str(error)) from error
 
@@ -115,9 +139,17 @@ class SharedNotes:
         return self._members("partial")
 
     def received_since(self) -> dict[str, int]:
-        """By metric the time of the first sample that was noted of it."""
-        flat = self._server.ask("HGETALL", "received")
-        return {metric.decode(): int(t_ms) for metric, t_ms in zip(flat[::2], flat[1::2], strict=True)}
+        """By metric the time of the first sample that was noted of it; read anew when it has changed.
+
+        A revision that goes back with the server is another one too. The size tells what processes of an older
+        version add, which leave the revision.
+        """
+        as_of = tuple(self._server.ask_all([("GET", "received_rev"), ("HLEN", "received")]))
+        if as_of != self._received_as_of:  # what is added meanwhile changes the revision, and is read next time
+            flat = self._server.ask("HGETALL", "received")
+            self._received = {metric.decode(): int(t_ms) for metric, t_ms in zip(flat[::2], flat[1::2], strict=True)}
+            self._received_as_of = as_of
+        return self._received
 
     def _add(self, key: str, metrics: set[str], what: str) -> None:
         if self._clock.monotonic_s() - self._since_s >= _WRITTEN_AGAIN_S:
@@ -149,32 +181,47 @@ class SharedMetadata:
         self._since_s = clock.monotonic_s()
         self._known: dict[str, list[Family]] = {}
         self._read_s: float | None = None
+        self._silent_until_s = clock.monotonic_s()
 
-    def note(self, family: str, type_: str, help_: str, unit: str) -> None:
-        """Where the server does not take it, it is let go: senders repeat it every minute."""
-        if self._clock.monotonic_s() - self._since_s >= _DESCRIBED_AGAIN_S:
-            self._since_s, self._noted = self._clock.monotonic_s(), set()
-        described = Family(type_, help_, unit)
-        if (family, described) in self._noted:
+    def note(self, described: Sequence[Described]) -> None:
+        """Where the server does not take them, they are let go: senders repeat them every minute."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._since_s >= _DESCRIBED_AGAIN_S:
+            self._since_s, self._noted = now_s, set()
+        new = [one for one in dict.fromkeys(described) if one not in self._noted]
+        if not new or now_s < self._silent_until_s:
             return
-        text = json.dumps(astuple(described))
-        with suppress(ServerDown, ServerFull):
-            self._server.run(Call(_NOTE_FAMILY, ("metadata",), (family, text, MOST_FAMILIES)))
-            if len(self._noted) < MOST_FAMILIES:
-                self._noted.add((family, described))
+        with self._letting_go():
+            self._server.run_all([_note_call(*one) for one in new])
+            self._noted.update(new[: MOST_FAMILIES - len(self._noted)])
 
     def all(self) -> dict[str, list[Family]]:
         """As they were known seconds ago, or when the server last answered."""
         with self._lock:
             now_s = self._clock.monotonic_s()
-            if self._read_s is None or now_s - self._read_s >= _REFRESH_S:
+            is_due = self._read_s is None or now_s - self._read_s >= _REFRESH_S
+            if is_due and now_s >= self._silent_until_s:
                 self._read_s = now_s
-                with suppress(ServerDown):
+                with self._letting_go():
                     self._known = self._read()
             return self._known
+
+    @contextmanager
+    def _letting_go(self) -> Iterator[None]:
+        """What the server does not do."""
+        try:
+            yield
+        except ServerFull:
+            return
+        except ServerDown:
+            self._silent_until_s = self._clock.monotonic_s() + _AWAY_S
 
     def _read(self) -> dict[str, list[Family]]:
         flat = self._server.ask("HGETALL", "metadata")
         found = zip(flat[::2], flat[1::2], strict=True)
         known = {family.decode(): [Family(*one) for one in json.loads(text)] for family, text in found}
         return dict(sorted(known.items()))
+
+
+def _note_call(family: str, description: Family) -> Call:
+    return Call(_NOTE_FAMILY, ("metadata",), (family, json.dumps(astuple(description)), MOST_FAMILIES))

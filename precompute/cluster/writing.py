@@ -1,11 +1,13 @@
 """Blocks as a shard's log entries: numbered by their writer, each series defined once a segment.
 
     begin       after a restart: another nonce, seq 1, nothing defined
-    prepare     rows as an entry; nothing changes until `wrote`
+    prepare     rows as an entry
     wrote       the entry is in the log
+    refused     it is not, and nothing of it is under way: its number is free
 
-An entry whose fate is not known (the server did not answer) forces a new beginning: the next one under its seq would
-be taken for it.
+A number stands for one entry for ever. What was sent and not answered may arrive later, even after its repetition was
+refused, and would be taken for whatever has its number by then. So only `wrote` and `refused` settle an entry: where
+neither was said of the last one, for whatever reason, `prepare` begins anew.
 """
 
 import secrets
@@ -70,9 +72,13 @@ class ShardWriter:
             self._ids.forget(sids)
         self._mine, self._defined = [], 0
         self._nonce, self._seq, self.segment = secrets.randbits(64), 1, segment
+        self._unsettled = False
 
     def prepare(self, block: Block) -> Prepared:
         """The rows as the next entry; as many as `entries_of` puts into one."""
+        if self._unsettled:
+            self.begin(self.segment)
+        self._unsettled = True
         local = self._ids.of(block.sid)
         fresh = np.unique(block.sid[local < 0])
         if len(fresh):
@@ -92,6 +98,11 @@ class ShardWriter:
         self._mine.append(prepared.fresh)
         self._defined += len(prepared.fresh)
         self._seq += 1
+        self._unsettled = False
+
+    def refused(self) -> None:
+        """What was prepared last was sent once, and the answer was that it is not in the log."""
+        self._unsettled = False
 
 
 def entries_of(t_ms: I64) -> list[I64]:

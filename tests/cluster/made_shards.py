@@ -39,6 +39,8 @@ class Sender:
             reply = self.repeat(prepared := self.writer.prepare(block))
         if reply.outcome == "ok":
             self.writer.wrote(prepared)
+        else:
+            self.writer.refused()
         return reply
 
     def repeat(self, prepared: Prepared) -> Appended:

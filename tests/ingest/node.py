@@ -1,6 +1,7 @@
 """A node's write side in memory, for tests: real head, log and intake, a clock that the test moves."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
@@ -16,6 +17,7 @@ from precompute.head import Head
 from precompute.intake import Intake, IntakeLimits
 from precompute.labels import Labels, SeriesTable
 from precompute.log.memory import MemorySampleLog
+from precompute.metadata import Described
 from precompute.progress import first_start
 from precompute.progress_file import ProgressFile
 from precompute.touched import Touched
@@ -81,8 +83,8 @@ def make_node(
     writer = Writer(intake, SeriesResolver(intake, limits or LabelLimits(), pairs), metrics)
     metadata: dict[str, tuple[str, str, str]] = {}
 
-    def note(family: str, kind: str, text: str, unit: str) -> None:
-        metadata[family] = (kind, text, unit)
+    def note(described: Sequence[Described]) -> None:
+        metadata.update((family, astuple(said)) for family, said in described)
 
     remote_write = RemoteWrite(intake, writer, metrics, note, max_body_bytes)
     return Node(clock, registry, table, log, intake, writer, remote_write, metadata)

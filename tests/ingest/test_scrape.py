@@ -1,7 +1,8 @@
 """Scraping a target that runs in the test."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
@@ -16,9 +17,10 @@ from ingest.sources.base import Write
 from ingest.sources.exposition import parse_page
 from ingest.sources.scrape import ScrapeJob, ScrapeSource, Target
 from ingest.writer import NoteMetadata, Outcome, SeriesColumns
-from precompute.clock import SystemClock
+from precompute.clock import ManualClock, SystemClock
 from precompute.errors import Rejected
 from precompute.labels import Labels
+from precompute.metadata import Described, Family
 from precompute.samples import is_stale
 from tests.ingest.node import NOW_MS, Node, make_node
 
@@ -83,10 +85,7 @@ def target(node: Node, exporter: Exporter, timeout_ms: int = 5000) -> Target:
 
 
 def note(node: Node) -> NoteMetadata:
-    def keep(family: str, kind: str, text: str, unit: str) -> None:
-        node.metadata[family] = (kind, text, unit)
-
-    return keep
+    return lambda described: node.metadata.update((family, astuple(said)) for family, said in described)
 
 
 def into(node: Node) -> Write:
@@ -119,6 +118,16 @@ def test_it_works(node: Node, exporter: Exporter) -> None:
     assert node.metadata["http_requests"] == ("counter", "Seen.", "")
     assert node.count("asap_ingest_samples_total", source="scrape") == 5
     assert node.count("asap_ingest_scrapes_total", job="web", outcome="up") == 1
+
+
+def test_a_page_is_described_again_each_minute(node: Node) -> None:
+    clock, told = ManualClock(T), list[Sequence[Described]]()
+    job = ScrapeJob("own", ("here",), own_page=lambda: PAGE)
+    one = Target(job, "here", clock, told.append, node.remote_write.metrics)
+    for times in (1, 1, 2):
+        one.scrape(clock.now_ms(), into(node))
+        assert told == [[("http_requests", Family("counter", "Seen.", ""))]] * times
+        clock.advance(30_000)
 
 
 def test_a_series_that_vanishes_goes_stale_once(node: Node, exporter: Exporter) -> None:

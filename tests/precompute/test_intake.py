@@ -7,6 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from precompute import intake
 from precompute.errors import Rejected, TableReplaced
 from precompute.labels import SeriesTable
 from precompute.log.base import Hole
@@ -134,6 +135,20 @@ def test_samples_too_old_or_too_early_leave_a_hole_of_their_metric_where_an_upst
     core = Core(tmp_path / "alone")
     core.write([(A, core.intake.progress.floor_ms, 1.0)])
     assert core.intake.progress.holes == ()
+
+
+def test_metrics_beyond_the_bound_are_not_known_to_be_received(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "_MOST_NOTED_METRICS", 3)
+    core = Core(tmp_path, has_upstream=True)
+    now_ms = core.clock.now_ms()
+    for names in ("ab", "acde", "f"):
+        core.write([(series(name), now_ms, 1.0) for name in names])
+        core.intake.heartbeat()
+    known = core.intake.progress.received_since
+    assert len(known) == 3
+    assert known == {"a": now_ms, "b": now_ms} | dict.fromkeys(set(known) & set("cde"), now_ms)
 
 
 def test_histogram_metrics_are_remembered_over_a_kill(tmp_path: Path) -> None:

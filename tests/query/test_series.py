@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from precompute.evaluate.expr import Matcher
+from precompute.metadata import Family
 from query.series import ALWAYS, SeriesQueries
 from tests.query.served import NOW_MS, Served, served
 
@@ -75,8 +76,8 @@ def test_a_series_that_is_known_but_holds_no_sample_does_not_count(node: Served)
 
 
 def test_metadata_is_of_all_families_or_of_one(node: Served) -> None:
-    node.metadata.note("up", "gauge", "Whether it is up.", "")
-    node.metadata.note("c_total", "counter", "How many.", "s")
+    up, total = Family("gauge", "Whether it is up.", ""), Family("counter", "How many.", "s")
+    node.metadata.note([("up", up), ("c_total", total)])
     assert list(node.parts.series.metadata()) == ["c_total", "up"]
     assert [one.help for one in node.parts.series.metadata("up")["up"]] == ["Whether it is up."]
     assert node.parts.series.metadata("none") == {}

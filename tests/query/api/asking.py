@@ -6,6 +6,7 @@ from typing import Any, cast
 from django.http import HttpResponse
 from django.test import Client
 
+from precompute.metadata import Family
 from tests.query.answering import Server
 from tests.query.served import NOW_MS, Served
 
@@ -14,7 +15,7 @@ def fill(node: Served) -> None:
     for job, value in (("a", 1.0), ("b", 0.0)):
         points = [(NOW_MS - 15_000 * k, value) for k in range(4, -1, -1)]
         node.write({"__name__": "up", "job": job, "zone": "é"}, points)
-    node.metadata.note("up", "gauge", "Whether it is up.", "")
+    node.metadata.note([("up", Family("gauge", "Whether it is up.", ""))])
 
 
 def get(client: Client, path: str, **params: Any) -> HttpResponse:
