@@ -164,6 +164,7 @@ class Node:
                 return
             self.intake.replay(entry)
         self.engine.load()
+        self.engine.discard_stale()
         self.intake.open()
         self._beats.start()
         self._rebuilt.set()

@@ -95,6 +95,24 @@ class MiniBatchEngine:
                 self._rewind(gone)
                 self._remains[gone] = self._time_ms()
 
+    def discard_stale(self) -> None:
+        """Let go of final panes that lack a sample of the log; called once, after `load`.
+
+        The store may have lost what replaced one, or `final` was lost and is another one now. What can be computed
+        is made again.
+        """
+        with self._switching:
+            for aggregation in self.aggregations:
+                self._discard_dirty(aggregation, _BEGINNING_MS, self.intake.progress.final_ms)
+
+    def _discard_dirty(self, aggregation: Aggregation, after_ms: int, until_ms: int) -> None:
+        """Let go of the dirty panes with ends in `(after_ms, until_ms]`."""
+        ends = self.book(aggregation).ends(after_ms, until_ms)
+        dirty = ends[self.dirty(aggregation, ends)]
+        if len(dirty):
+            self.store.discard(aggregation.id, dirty)
+            self.books[aggregation.id].drop(dirty)
+
     def replace(self, aggregations: Sequence[Aggregation]) -> None:
         """Keep these from now on and no others; the next tick fills the new ones, as far back as the samples go.
 
@@ -272,6 +290,8 @@ class MiniBatchEngine:
                 waiting = self._waiting(aggregation)
                 if len(waiting) and waiting[0] <= floor_ms:
                     return
+            for aggregation in self.aggregations:  # what is dirty and does not wait can never be computed
+                self._discard_dirty(aggregation, self.intake.progress.final_ms, floor_ms)
             self.intake.settle(floor_ms)
 
     def _trim(self) -> None:

@@ -114,6 +114,7 @@ class Core:
         for entry in self.log.read(0, self.head.table):
             self.intake.replay(entry)
         self.engine.load()
+        self.engine.discard_stale()
         self.intake.open()
         self.summary_tier = SummaryTier(self.engine, lambda: self.intake.progress, self.has_upstream)
         self.head_tier = HeadTier(
