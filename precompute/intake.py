@@ -17,7 +17,7 @@ from precompute.errors import Rejected, TableReplaced
 from precompute.head import Head
 from precompute.intake_port import Admission
 from precompute.labels import METRIC_NAME, SeriesTable
-from precompute.log.base import Entry, Hole, SampleLog
+from precompute.log.base import Entry, Hole, OwnLog
 from precompute.progress import Progress, add_hole, prune_holes, raise_floor, settle, trimmed
 from precompute.progress_file import ProgressFile
 from precompute.samples import Block
@@ -48,16 +48,16 @@ class Intake:
     """
 
     def __init__(
-        self, head: Head, log: SampleLog, progress: Progress, file: ProgressFile, touched: Touched,
+        self, head: Head, log: OwnLog, progress: Progress, file: ProgressFile, touched: Touched,
         clock: Clock, limits: IntakeLimits,
     ) -> None:  # fmt: skip
         self.head, self.log, self.progress, self.file = head, log, progress, file
         self.touched, self.clock, self.limits = touched, clock, limits
         self.lock = threading.RLock()
         self.intern_lock = threading.Lock()
-        self.applied = log.last_id()
+        self.applied = max(log.last_id(), progress.last_entry)  # panes may have seen what the log has lost
         self._closed = "starting: the head is being rebuilt from the sample log"
-        self._synced_alive_ms = progress.alive_ms
+        self._synced_alive_ms, self._synced_entry = progress.alive_ms, progress.last_entry
         self._bytes_written, self._bytes_ticked = 0, 0
         self.clock_drift_ms = 0
         self._clock_offset_ms = clock.now_ms() - clock.boot_ms()
@@ -113,8 +113,9 @@ class Intake:
             if self.limits.has_upstream:
                 self._note_received()
 
-    def note_alive(self, alive_ms: int) -> None:
-        """Note on disk that the node listened until then, and that its log has been synced since."""
+    def note_alive(self, alive_ms: int, entry: int) -> None:
+        """Note on disk that the node listened until then, and that its log up to `entry` has been synced since."""
+        self._synced_entry = max(self._synced_entry, entry)
         with suppress(OSError):  # an older heartbeat only makes a hole longer
             self.file.beat(alive_ms)
             self._synced_alive_ms = alive_ms
@@ -122,10 +123,16 @@ class Intake:
     def advance(self, progress: Progress) -> None:
         """Save the node's progress, then act upon it; called under the lock. Raises Rejected where the disk fails."""
         try:
-            self.file.save(replace(progress, alive_ms=self._synced_alive_ms))
+            self.file.save(self._with_what_is_synced(progress))
         except OSError as error:
             raise Rejected(f"cannot save {self.file.path}: {error.strerror}") from error
         self.progress = progress
+
+    def _with_what_is_synced(self, progress: Progress) -> Progress:
+        return replace(
+            progress, alive_ms=self._synced_alive_ms, last_entry=self._synced_entry,
+            first_entry=self.log.first_id(progress.base_ms),
+        )  # fmt: skip
 
     # -- for the engine (engines/base.py, Ground)
 

@@ -24,6 +24,7 @@ from precompute.intake import Intake, IntakeLimits
 from precompute.labels import SeriesTable
 from precompute.lasting import attempt
 from precompute.log.files import FileSampleLog
+from precompute.losses import note_losses
 from precompute.progress import Progress
 from precompute.progress_file import ProgressFile, open_progress
 from precompute.selection import Index
@@ -143,6 +144,7 @@ class Node:
             now_ms=self.clock.now_ms(), acceptance_ms=s.acceptance_ms, lateness_ms=s.lateness_ms,
             has_upstream=s.has_upstream,
         )  # fmt: skip
+        progress = note_losses(file, progress, self.log)
         limits = IntakeLimits(s.max_future_ms, s.max_backlog_bytes, s.lateness_ms, s.has_upstream)
         return Intake(self.head, self.log, progress, file, Touched(s.window_ms), self.clock, limits)
 
@@ -187,10 +189,10 @@ class Node:
                 attempt(self._sync, "syncing the sample log")
 
     def _sync(self) -> None:
-        alive_ms = self.intake.progress.alive_ms
+        alive_ms, entry = self.intake.progress.alive_ms, self.log.last_id()
         with suppress(Rejected):  # the log has said why, and refuses writes
             self.log.sync()
-            self.intake.note_alive(alive_ms)
+            self.intake.note_alive(alive_ms, entry)
 
     def progress(self) -> Progress:
         return self.intake.progress

@@ -4,6 +4,7 @@
     final    panes ending at or before it never change; always <= floor
     base     the log holds every accepted sample after it; panes whose reach begins earlier are gaps
     alive    when the node last listened
+    entries  the first and the last one that the log must hold: what is not there was lost
     holes    intervals in which samples are known to be missing
 
 The rules are pure functions from one Progress to the next. Who calls them holds the node's write lock, and
@@ -40,6 +41,10 @@ class Progress:
     """Metrics some series of which were refused; kept only where an upstream has them."""
     received_since: Mapping[str, int] = field(default_factory=dict)
     """By metric the time of its first sample here; kept only where an upstream has what came before."""
+    first_entry: int = 0
+    """The log's first entry once what lies at or before `base_ms` has left it; 0 where none was noted, as below."""
+    last_entry: int = 0
+    """The newest entry that was synced; those after it may be there, too."""
     fixed: Mapping[str, Constant] | None = None
     """Settings under which the data was written."""
 

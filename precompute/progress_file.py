@@ -125,6 +125,7 @@ def _text(progress: Progress) -> bytes:
         "histogram_metrics": sorted(progress.histogram_metrics),
         "partial_metrics": sorted(progress.partial_metrics),
         "received_since": dict(progress.received_since),
+        "entries": [progress.first_entry, progress.last_entry],
         "fixed": dict(progress.fixed or {}),
     }
     return json.dumps({"version": VERSION, "crc32": _checksum(content), "progress": content}, indent=1).encode()
@@ -148,6 +149,7 @@ def _parse(text: bytes, path: Path) -> Progress:
 
 
 def _progress(content: dict[str, Any]) -> Progress:
+    first_entry, last_entry = content.get("entries", (0, 0))  # files of earlier versions have none
     return Progress(
         floor_ms=content["floor_ms"],
         final_ms=content["final_ms"],
@@ -157,6 +159,8 @@ def _progress(content: dict[str, Any]) -> Progress:
         histogram_metrics=frozenset(content["histogram_metrics"]),
         partial_metrics=frozenset(content["partial_metrics"]),
         received_since=content["received_since"],
+        first_entry=first_entry,
+        last_entry=last_entry,
         fixed=content["fixed"],
     )
 

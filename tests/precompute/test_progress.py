@@ -1,8 +1,10 @@
 """Floor, final, base, holes: the rules, and how they are kept on disk."""
 
+import json
 import os
 import subprocess
 import sys
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,8 +39,15 @@ FULL = Progress(
     alive_ms=NOW_MS,
     holes=(Hole(1, 2), Hole(3, 4, "mé")),
     histogram_metrics=frozenset({"h1", "h2"}),
+    first_entry=7,
+    last_entry=9,
     fixed=FIXED,
 )
+
+
+LATER = ("entries",)
+LATER_FIELDS = {"first_entry": 0, "last_entry": 0}
+"""What files of earlier versions do not have, and what is taken for it."""
 
 
 @pytest.fixture
@@ -177,6 +186,17 @@ def test_a_heartbeat_that_a_power_cut_spoilt_does_not_count(file: ProgressFile, 
     file.save(FULL)
     (tmp_path / "alive").write_bytes(text)
     assert file.load(FIXED) == FULL
+
+
+def test_a_file_of_an_earlier_version_is_read(file: ProgressFile, tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    file.save(FULL)
+    content = json.loads(path.read_bytes())["progress"]
+    for key in LATER:
+        del content[key]
+    crc32 = zlib.crc32(json.dumps(content, sort_keys=True).encode())
+    path.write_text(json.dumps({"version": 1, "crc32": crc32, "progress": content}))
+    assert file.load(FIXED) == replace(FULL, **LATER_FIELDS)
 
 
 def test_a_damaged_file_is_never_read_as_something_else(file: ProgressFile, tmp_path: Path) -> None:

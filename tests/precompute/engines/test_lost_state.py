@@ -6,7 +6,7 @@ import pytest
 
 from precompute.errors import ExecutionError
 from precompute.stores.memory import MemoryStore
-from tests.precompute.made_node import HOUR_MS, WIDTH_MS, Core, aggregation, series
+from tests.precompute.made_node import HOUR_MS, START_MS, WIDTH_MS, Core, aggregation, series
 
 M, LATE = series("m", k="a"), series("m", k="late")
 SUM = aggregation("m", accumulators=["sum"])
@@ -76,3 +76,46 @@ def test_a_pane_that_lacks_a_sample_when_final_is_lost_goes_at_the_start(tmp_pat
     core = core.reopened()
     assert core.intake.progress.final_ms >= end_ms
     assert not in_store(core, end_ms) and in_store(core, end_ms - WIDTH_MS)
+
+
+@pytest.mark.parametrize("place", [0, 1, -1])
+def test_a_segment_that_is_missing_leaves_a_hole_wherever_it_lay(tmp_path: Path, place: int) -> None:
+    core = Core(tmp_path, [SUM], segment_ms=300_000)
+    scraped(core, 15)
+    first_ms = START_MS + (0, 300_000, 600_000)[place] + WIDTH_MS
+    paths = sorted((tmp_path / "log").glob("*.seg"))
+    assert len(paths) == 3
+    paths[place].unlink()
+    core = core.reopened()
+    assert summed(core, core.clock.now_ms() - 2 * WIDTH_MS) == [[1.0]]
+    answer = core.instant("sum(count_over_time(m[15m]))", core.clock.now_ms())
+    assert "known to be missing" in " ".join(answer.warnings)
+    holes = core.intake.progress.holes
+    assert any(hole.after_ms < first_ms and hole.until_ms >= first_ms + 300_000 - WIDTH_MS for hole in holes)
+    core.write([(M, core.clock.now_ms(), 1.0)])
+    assert core.log.last_id() > 60
+    assert core.reopened().intake.progress.holes == holes
+
+
+def test_trimming_is_no_loss(tmp_path: Path) -> None:
+    core = Core(tmp_path, [SUM], segment_ms=300_000, kept_ms=600_000)
+    scraped(core, 100)
+    assert min(int(path.stem) for path in (tmp_path / "log").glob("*.seg")) > 1
+    assert core.reopened().intake.progress.holes == ()
+
+
+def test_a_log_that_is_gone_beside_its_progress_is_complete_from_now_on(tmp_path: Path) -> None:
+    core = Core(tmp_path, [SUM])
+    scraped(core, 15)
+    used, end_ms = core.log.last_id(), core.clock.now_ms() - 2 * WIDTH_MS
+    for path in (tmp_path / "log").glob("*.seg"):
+        path.unlink()
+    core = core.reopened()
+    core.pass_time(1000)
+    core.tick()
+    assert core.intake.progress.base_ms >= core.clock.now_ms() - 1000
+    assert summed(core, end_ms) == [[1.0]], "made of what was there"
+    with pytest.raises(ExecutionError, match="not held"):
+        core.instant("sum(count_over_time(m[10m]))", end_ms)
+    core.write([(M, core.clock.now_ms(), 1.0)])
+    assert core.log.last_id() > used
