@@ -19,7 +19,7 @@ from typing import Any
 from precompute.errors import InstallMismatch, LogDamaged
 from precompute.log.base import Hole
 from precompute.log.segment import sync_folder
-from precompute.progress import Constant, Progress, after_loss, first_start, restarted
+from precompute.progress import Constant, Progress, after_loss, beside, first_start, restarted
 
 logger = logging.getLogger(__name__)
 
@@ -104,13 +104,13 @@ def open_progress(
         progress = after_loss(now_ms, acceptance_ms)
     else:
         if stored is not None:
-            progress = restarted(stored, now_ms, lateness_ms)
+            progress = beside(restarted(stored, now_ms, lateness_ms), has_upstream, now_ms)
         elif log_is_empty:
             progress = first_start(now_ms, acceptance_ms, has_upstream)
         else:
             logger.error("%s is missing beside a log. Answers rest on samples from now on only", file.path)
             progress = after_loss(now_ms, acceptance_ms)
-    progress = replace(progress, fixed=dict(fixed))
+    progress = replace(progress, fixed=dict(fixed), had_upstream=has_upstream)
     file.save(progress)
     return progress
 
@@ -125,6 +125,7 @@ def _text(progress: Progress) -> bytes:
         "histogram_metrics": sorted(progress.histogram_metrics),
         "partial_metrics": sorted(progress.partial_metrics),
         "received_since": dict(progress.received_since),
+        "had_upstream": progress.had_upstream,
         "entries": [progress.first_entry, progress.last_entry],
         "fixed": dict(progress.fixed or {}),
     }
@@ -159,6 +160,7 @@ def _progress(content: dict[str, Any]) -> Progress:
         histogram_metrics=frozenset(content["histogram_metrics"]),
         partial_metrics=frozenset(content["partial_metrics"]),
         received_since=content["received_since"],
+        had_upstream=content.get("had_upstream", bool(content["received_since"])),
         first_entry=first_entry,
         last_entry=last_entry,
         fixed=content["fixed"],
