@@ -132,9 +132,10 @@ class MiniBatchEngine:
             self.switches += 1
 
     def _stored(self, aggregation: Aggregation) -> PaneBook:
-        """The book of what the store holds."""
+        """The book of what the store holds; panes past their retention may be packed with later ones."""
         book = PaneBook(aggregation.width_ms)
-        ends, seen, _ = self.store.seen(aggregation.id, 0, self.clock.now_ms())
+        gone_ms = self._gone_ms(aggregation, self._time_ms())
+        ends, seen, _ = self.store.seen(aggregation.id, gone_ms, self.clock.now_ms())
         ours = (ends <= self.intake.progress.final_ms) | (seen <= self.intake.applied)
         if ours.any():
             book.commit(ends[ours], seen[ours])
@@ -300,13 +301,26 @@ class MiniBatchEngine:
         self.intake.trim(self.intake.progress.final_ms - self.limits.kept_ms)
         with self._switching:
             self._trim_summaries(now_ms)
-        longest_ms = max([a.retention_ms + a.reach_ms for a in self.aggregations] + [self.limits.kept_ms])
         if not self._remains:  # whose panes a hole may touch however old it is
-            self.intake.forget_holes(now_ms - longest_ms)
+            self._forget_holes(now_ms)
+
+    def _forget_holes(self, now_ms: int) -> None:
+        """Of holes that nobody can look at. A pane past its retention counts while it is in the store: packed with
+        later ones, it comes back with a longer retention."""
+        longest_ms = max([a.retention_ms + a.reach_ms for a in self.aggregations] + [self.limits.kept_ms])
+        before_ms = now_ms - longest_ms
+        if any(hole.until_ms <= before_ms for hole in self.intake.progress.holes):
+            oldest = [(a, self.store.ends(a.id, 0, self._gone_ms(a, now_ms))[:1]) for a in self.aggregations]
+            looks = [int(end) - a.reach_ms for a, ends in oldest for end in ends]
+            self.intake.forget_holes(min([before_ms, *looks]))
+
+    def _gone_ms(self, aggregation: Aggregation, now_ms: int) -> int:
+        """Panes that end then or earlier are past their retention."""
+        return last_end(now_ms - aggregation.retention_ms, aggregation.width_ms)
 
     def _trim_summaries(self, now_ms: int) -> None:
         for aggregation in self.aggregations:
-            gone_ms = last_end(now_ms - aggregation.retention_ms, aggregation.width_ms)
+            gone_ms = self._gone_ms(aggregation, now_ms)
             self.store.drop(aggregation.id, gone_ms)
             self.books[aggregation.id].forget(gone_ms)
             self.store.seal(aggregation.id, self.intake.progress.final_ms)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from precompute.errors import ExecutionError
+from precompute.errors import ExecutionError, QueryError
 from precompute.stores.memory import MemoryStore
-from tests.precompute.made_node import HOUR_MS, START_MS, WIDTH_MS, Core, aggregation, series
+from tests.precompute.made_node import HOUR_MS, LOOKBACK_MS, START_MS, WIDTH_MS, Core, aggregation, series
 
 M, LATE = series("m", k="a"), series("m", k="late")
 SUM = aggregation("m", accumulators=["sum"])
@@ -119,3 +119,40 @@ def test_a_log_that_is_gone_beside_its_progress_is_complete_from_now_on(tmp_path
         core.instant("sum(count_over_time(m[10m]))", end_ms)
     core.write([(M, core.clock.now_ms(), 1.0)])
     assert core.log.last_id() > used
+
+
+@pytest.mark.parametrize("hours", [2, 24])
+def test_a_pane_past_its_retention_comes_back_with_its_holes_or_not_at_all(tmp_path: Path, hours: int) -> None:
+    kept = aggregation("m", accumulators=["sum"], retention_ms=2 * HOUR_MS)
+    core = Core(tmp_path, [kept], has_upstream=True, acceptance_ms=600_000)
+    scraped(core, 60)
+    late_ms = core.clock.now_ms() - 660_000
+    assert core.write([(LATE, late_ms, 100.0)]).too_old == 1
+    end_ms = pane_of(late_ms)
+    while core.clock.now_ms() < end_ms + 2 * HOUR_MS + LOOKBACK_MS + WIDTH_MS:
+        scraped(core, 5)
+    assert in_store(core, end_ms), "in a pack with later ones"
+    again = aggregation("m", accumulators=["sum"], retention_ms=hours * HOUR_MS)
+    core = core.reopened([again])
+    for _ in range(2):
+        with pytest.raises(QueryError):
+            core.instant("sum(m)", end_ms)
+        core.tick()
+
+
+@pytest.mark.parametrize("at_first", [True, False])
+def test_what_was_refused_before_there_was_an_upstream_is_asked_of_it(tmp_path: Path, at_first: bool) -> None:
+    core = Core(tmp_path, [SUM], has_upstream=at_first)
+    scraped(core, 75)
+    if at_first:
+        core.has_upstream = False
+        core = core.reopened()
+    late_ms = core.clock.now_ms() - 61 * 60_000
+    assert core.write([(LATE, late_ms, 100.0)]).too_old == 1
+    core.has_upstream = True
+    core = core.reopened()
+    since_ms = core.clock.now_ms()
+    with pytest.raises(QueryError):
+        core.instant("sum(m)", pane_of(late_ms))
+    scraped(core, 10)
+    assert summed(core, pane_of(since_ms) + LOOKBACK_MS) == [[1.0]]
