@@ -20,6 +20,7 @@ from precompute.engines.minibatch import EngineLimits, MiniBatchEngine
 from precompute.errors import PrecomputeError, Rejected
 from precompute.evaluate.head_source import HeadSource
 from precompute.head import Head
+from precompute.installs import Claim, agree_on_install
 from precompute.intake import Intake, IntakeLimits
 from precompute.labels import SeriesTable
 from precompute.lasting import attempt
@@ -67,14 +68,21 @@ class Node:
     """See the module's text. Building one opens the log; `start` brings it to life."""
 
     def __init__(
-        self, settings: NodeSettings, store: SummaryStore, aggregations: Sequence[Aggregation], clock: Clock
-    ) -> None:
+        self, settings: NodeSettings, store: SummaryStore, aggregations: Sequence[Aggregation], clock: Clock,
+        claim: Claim | None = None,
+    ) -> None:  # fmt: skip
+        """claim: of a database that other nodes could use as well. Raises InstallMismatch where one does."""
         self.settings, self.store, self.clock = settings, store, clock
         self.started_ms = clock.now_ms()
         self.head = Head(SeriesTable(settings.hash_seed, settings.shards), settings.head_max_bytes)
         self.index = Index()
         self.log = self._open_log()
-        self.intake = self._open_intake()
+        try:
+            self._agree(claim)
+            self.intake = self._open_intake()
+        except (PrecomputeError, OSError):
+            self.log.close()
+            raise
         self._pool = ThreadPoolExecutor(max(settings.engine_threads, settings.query_threads), "asap-kernel")
         self.engine = MiniBatchEngine(
             self.intake, self.source(settings.engine_threads), store, aggregations, self._engine_limits(), clock
@@ -134,6 +142,12 @@ class Node:
             fsync_every_append=s.fsync_ms == 0, disk_free=lambda: shutil.disk_usage(folder).free,
             segment_bytes=min(_SEGMENT_BYTES, s.log_max_bytes // _FEWEST_SEGMENTS),
         )  # fmt: skip
+
+    def _agree(self, claim: Claim | None) -> None:
+        folder = self.settings.data_dir / "log"
+        if claim is not None:
+            is_new = not self.log.last_id() and not list(folder.glob("state.*"))
+            agree_on_install(folder, is_new, claim)
 
     def _open_intake(self) -> Intake:
         s = self.settings

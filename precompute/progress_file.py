@@ -55,11 +55,11 @@ class ProgressFile:
 
     def save(self, progress: Progress) -> None:
         """Make this survive a power cut before returning. Raises OSError; what was saved before is then kept."""
-        _replace(self.path, _text(progress), durable=True)
+        replace_file(self.path, _text(progress), durable=True)
 
     def beat(self, alive_ms: int) -> None:
         """Note that the node listens at `alive_ms` and that its log was synced before. Raises OSError."""
-        _replace(self._alive, str(alive_ms).encode(), durable=False)
+        replace_file(self._alive, str(alive_ms).encode(), durable=False)
 
     def set_aside(self) -> Path:
         """Move a damaged file out of the way; where it is now."""
@@ -167,7 +167,8 @@ def _progress(content: dict[str, Any]) -> Progress:
     )
 
 
-def _replace(path: Path, text: bytes, durable: bool) -> None:
+def replace_file(path: Path, text: bytes, durable: bool) -> None:
+    """Put a file with this text in its place as a whole; `durable`: it survives a power cut. Raises OSError."""
     unnamed = path.with_suffix(".tmp") if path.suffix else path.with_name(path.name + ".tmp")
     with open(unnamed, "wb") as file:
         file.write(text)
