@@ -20,7 +20,7 @@ from precompute.labels import METRIC_NAME, SeriesTable
 from precompute.log.base import Entry, Hole, OwnLog
 from precompute.progress import Progress, add_hole, prune_holes, raise_floor, settle, trimmed
 from precompute.progress_file import ProgressFile
-from precompute.samples import Block
+from precompute.samples import I64, Block
 from precompute.touched import Touched
 
 logger = logging.getLogger(__name__)
@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 _CLOCK_TOLERANCE_MS = 5000
 _MOST_NOTED_METRICS = 100_000
 _EARLIEST_MS = -(1 << 63)
+_STRIDE_MS = 3_600_000
+_LAST_STRIDE = (1 << 62) // _STRIDE_MS
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ class Intake:
                 self._append(kept)
             if self.limits.has_upstream and len(kept) < len(block):
                 self._leave_holes(block.take(old | ahead))
+            elif len(kept) < len(block):
+                self._note_refused(self.progress.floor_ms, block.t_ms[ahead])
             return Admission(len(kept), int(old.sum()), int((ahead & ~old).sum()), self.progress.floor_ms)
 
     def heartbeat(self) -> None:
@@ -241,6 +245,13 @@ class Intake:
             name = self.table.symbols.text(int(metric))
             holes.append(Hole(max(int(times.min()) - 1, _EARLIEST_MS), int(times.max()), name))
         self._add_holes(holes)
+
+    def _note_refused(self, floor_ms: int, ahead_ms: I64) -> None:
+        """Note up to when samples were refused, in strides, so that this is seldom saved: for an upstream to come."""
+        latest_ms = int(ahead_ms.max(initial=0))
+        until_ms = max(floor_ms, min(latest_ms // _STRIDE_MS + 1, _LAST_STRIDE) * _STRIDE_MS if latest_ms else 0)
+        if until_ms > self.progress.refused_until_ms:
+            self.advance(replace(self.progress, refused_until_ms=until_ms))
 
     def _add_holes(self, holes: Sequence[Hole]) -> None:
         known = self.progress

@@ -41,8 +41,8 @@ class Progress:
     """Metrics some series of which were refused; kept only where an upstream has them."""
     received_since: Mapping[str, int] = field(default_factory=dict)
     """By metric the time of its first sample here; kept only where an upstream has what came before."""
-    had_upstream: bool = False
-    """Whether the node last ran with one: without, nobody noted which samples were refused."""
+    refused_until_ms: int = 0
+    """Without an upstream: samples up to this time may have been refused, for which there is no hole."""
     first_entry: int = 0
     """The log's first entry once what lies at or before `base_ms` has left it; 0 where none was noted, as below."""
     last_entry: int = 0
@@ -55,7 +55,7 @@ def first_start(now_ms: int, acceptance_ms: int, has_upstream: bool) -> Progress
     """A new install. Without an upstream nothing exists that the log does not have, so it is complete since 0."""
     floor_ms = now_ms - acceptance_ms
     base_ms = now_ms if has_upstream else 0
-    return Progress(floor_ms, floor_ms, base_ms, now_ms, had_upstream=has_upstream)
+    return Progress(floor_ms, floor_ms, base_ms, now_ms)
 
 
 def after_loss(now_ms: int, acceptance_ms: int) -> Progress:
@@ -80,11 +80,9 @@ def restarted(progress: Progress, now_ms: int, lateness_ms: int) -> Progress:
     return replace(progress, alive_ms=now_ms)
 
 
-def beside(progress: Progress, has_upstream: bool, now_ms: int) -> Progress:
-    """With an upstream or without from now on. One that is new may have whatever was refused here until now."""
-    if has_upstream and not progress.had_upstream:
-        progress = add_hole(progress, Hole(0, now_ms))
-    return replace(progress, had_upstream=has_upstream)
+def beside_upstream(progress: Progress) -> Progress:
+    """With an upstream from now on, which may have what was refused while there was none."""
+    return replace(add_hole(progress, Hole(0, progress.refused_until_ms)), refused_until_ms=0)
 
 
 def raise_floor(progress: Progress, now_ms: int, acceptance_ms: int, clock_trusted: bool) -> Progress:

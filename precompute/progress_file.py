@@ -19,7 +19,7 @@ from typing import Any
 from precompute.errors import InstallMismatch, LogDamaged
 from precompute.log.base import Hole
 from precompute.log.segment import sync_folder
-from precompute.progress import Constant, Progress, after_loss, beside, first_start, restarted
+from precompute.progress import Constant, Progress, after_loss, beside_upstream, first_start, restarted
 
 logger = logging.getLogger(__name__)
 
@@ -104,13 +104,14 @@ def open_progress(
         progress = after_loss(now_ms, acceptance_ms)
     else:
         if stored is not None:
-            progress = beside(restarted(stored, now_ms, lateness_ms), has_upstream, now_ms)
+            progress = restarted(stored, now_ms, lateness_ms)
+            progress = beside_upstream(progress) if has_upstream else progress
         elif log_is_empty:
             progress = first_start(now_ms, acceptance_ms, has_upstream)
         else:
             logger.error("%s is missing beside a log. Answers rest on samples from now on only", file.path)
             progress = after_loss(now_ms, acceptance_ms)
-    progress = replace(progress, fixed=dict(fixed), had_upstream=has_upstream)
+    progress = replace(progress, fixed=dict(fixed))
     file.save(progress)
     return progress
 
@@ -125,7 +126,7 @@ def _text(progress: Progress) -> bytes:
         "histogram_metrics": sorted(progress.histogram_metrics),
         "partial_metrics": sorted(progress.partial_metrics),
         "received_since": dict(progress.received_since),
-        "had_upstream": progress.had_upstream,
+        "refused_until_ms": progress.refused_until_ms,
         "entries": [progress.first_entry, progress.last_entry],
         "fixed": dict(progress.fixed or {}),
     }
@@ -160,7 +161,7 @@ def _progress(content: dict[str, Any]) -> Progress:
         histogram_metrics=frozenset(content["histogram_metrics"]),
         partial_metrics=frozenset(content["partial_metrics"]),
         received_since=content["received_since"],
-        had_upstream=content.get("had_upstream", bool(content["received_since"])),
+        refused_until_ms=content.get("refused_until_ms", 0 if content["received_since"] else content["floor_ms"]),
         first_entry=first_entry,
         last_entry=last_entry,
         fixed=content["fixed"],

@@ -39,15 +39,15 @@ FULL = Progress(
     alive_ms=NOW_MS,
     holes=(Hole(1, 2), Hole(3, 4, "mé")),
     histogram_metrics=frozenset({"h1", "h2"}),
-    had_upstream=True,
+    refused_until_ms=3,
     first_entry=7,
     last_entry=9,
     fixed=FIXED,
 )
 
 
-LATER = ("entries", "had_upstream")
-LATER_FIELDS = {"had_upstream": False, "first_entry": 0, "last_entry": 0}
+LATER = ("entries", "refused_until_ms")
+LATER_FIELDS = {"refused_until_ms": FULL.floor_ms, "first_entry": 0, "last_entry": 0}
 """What files of earlier versions do not have, and what is taken for it."""
 
 
@@ -290,15 +290,10 @@ def test_a_second_start_goes_on_and_saves_its_hole_at_once(file: ProgressFile) -
     assert file.load(FIXED) == begun
 
 
-def test_an_upstream_that_is_new_has_what_was_refused_until_now(file: ProgressFile) -> None:
-    def later(minutes: int, has_upstream: bool) -> tuple[Hole, ...]:
-        now_ms = NOW_MS + minutes * 60_000
-        file.beat(now_ms)
-        return start(file, log_is_empty=False, now_ms=now_ms, has_upstream=has_upstream).holes
-
-    start(file, log_is_empty=True, has_upstream=True)
-    assert later(1, has_upstream=True) == ()
-    assert later(2, has_upstream=False) == ()
-    assert later(3, has_upstream=False) == ()
-    assert later(4, has_upstream=True) == (Hole(0, NOW_MS + 4 * 60_000),)
-    assert later(5, has_upstream=True) == (Hole(0, NOW_MS + 4 * 60_000),)
+def test_an_upstream_that_is_new_has_what_was_refused_before(file: ProgressFile) -> None:
+    begun = start(file, log_is_empty=True)
+    file.save(replace(begun, refused_until_ms=NOW_MS - 7))
+    assert start(file, log_is_empty=False).holes == ()
+    for _ in range(2):
+        progress = start(file, log_is_empty=False, has_upstream=True)
+        assert (progress.holes, progress.refused_until_ms) == ((Hole(0, NOW_MS - 7),), 0)

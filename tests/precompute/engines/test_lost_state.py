@@ -151,8 +151,20 @@ def test_what_was_refused_before_there_was_an_upstream_is_asked_of_it(tmp_path: 
     assert core.write([(LATE, late_ms, 100.0)]).too_old == 1
     core.has_upstream = True
     core = core.reopened()
-    since_ms = core.clock.now_ms()
-    with pytest.raises(QueryError):
+    core.pass_time(5000)
+    with pytest.raises(QueryError, match="missing"):
         core.instant("sum(m)", pane_of(late_ms))
+    assert summed(core, pane_of(core.intake.progress.floor_ms) + LOOKBACK_MS + WIDTH_MS) == [[1.0]]
+
+
+def test_what_was_too_far_ahead_before_there_was_an_upstream_is_asked_of_it(tmp_path: Path) -> None:
+    core = Core(tmp_path, [SUM])
     scraped(core, 10)
-    assert summed(core, pane_of(since_ms) + LOOKBACK_MS) == [[1.0]]
+    ahead_ms = core.clock.now_ms() + 90_000
+    assert core.write([(LATE, ahead_ms, 100.0)]).too_far_ahead == 1
+    scraped(core, 10)
+    core.has_upstream = True
+    core = core.reopened()
+    core.pass_time(5000)
+    with pytest.raises(QueryError, match="missing"):
+        core.instant("sum(m)", pane_of(ahead_ms))
