@@ -42,7 +42,7 @@ from precompute.query_node import QueryNode
 from precompute.sinks import DirectSink
 from precompute.stores.cached import CachedStore
 from precompute.stores.database import DatabaseStore
-from precompute.stores.definitions import DatabaseDefinitions
+from precompute.stores.definitions import DatabaseDefinitions, DatabaseInstall
 from query.answers import Told
 from query.apps import QueryConfig, QueryParts
 from query.cache import ResultCache
@@ -169,7 +169,8 @@ def start(config: Config) -> Running:
     clock, registry, metadata = begin(), CollectorRegistry(), MetricMetadata()
     store, definitions = CachedStore(DatabaseStore(), SUMMARY_CACHE_BYTES), DatabaseDefinitions()
     kept = kept_again(definitions.definitions(), config)
-    node = Node(node_settings(config), store, in_service(kept), clock, suspended_of(kept))
+    claim = DatabaseInstall().claim if config.database.url else None
+    node = Node(node_settings(config), store, in_service(kept), clock, suspended_of(kept), claim)
     minibatch = config.engine.minibatch
     ticker = Ticker(node.intake, minibatch.window_size, minibatch.allowed_lateness, clock)
     plan = PlanInForce(node.engine, definitions, kept, ticker.kick)

@@ -18,10 +18,10 @@ from precompute.errors import Rejected, TableReplaced
 from precompute.head import Head
 from precompute.intake_port import Admission
 from precompute.labels import METRIC_NAME, SeriesTable
-from precompute.log.base import Entry, Hole, SampleLog
+from precompute.log.base import Entry, Hole, OwnLog
 from precompute.progress import Progress, add_hole, prune_holes, raise_floor, settle, trimmed
 from precompute.progress_file import ProgressFile
-from precompute.samples import Block
+from precompute.samples import I64, Block
 from precompute.touched import Touched
 
 logger = logging.getLogger(__name__)
@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 _CLOCK_TOLERANCE_MS = 5000
 _MOST_NOTED_METRICS = 100_000
 _EARLIEST_MS = -(1 << 63)
+_STRIDE_MS = 3_600_000
+_LAST_STRIDE = (1 << 62) // _STRIDE_MS
 
 
 @dataclass(frozen=True)
@@ -49,16 +51,16 @@ class Intake:
     """
 
     def __init__(
-        self, head: Head, log: SampleLog, progress: Progress, file: ProgressFile, touched: Touched,
+        self, head: Head, log: OwnLog, progress: Progress, file: ProgressFile, touched: Touched,
         clock: Clock, limits: IntakeLimits,
     ) -> None:  # fmt: skip
         self.head, self.log, self.progress, self.file = head, log, progress, file
         self.touched, self.clock, self.limits = touched, clock, limits
         self.lock = threading.RLock()
         self.intern_lock = threading.Lock()
-        self.applied = log.last_id()
+        self.applied = max(log.last_id(), progress.last_entry)  # panes may have seen what the log has lost
         self._closed = "starting: the head is being rebuilt from the sample log"
-        self._synced_alive_ms = progress.alive_ms
+        self._synced_alive_ms, self._synced_entry = progress.alive_ms, progress.last_entry
         self._bytes_written, self._bytes_ticked = 0, 0
         self.clock_drift_ms = 0
         self._clock_offset_ms = clock.now_ms() - clock.boot_ms()
@@ -100,6 +102,8 @@ class Intake:
                 self._append(kept)
             if self.limits.has_upstream and len(kept) < len(block):
                 self._leave_holes(block.take(old | ahead))
+            elif len(kept) < len(block):
+                self._note_refused(self.progress.floor_ms, block.t_ms[ahead])
             return Admission(len(kept), int(old.sum()), int((ahead & ~old).sum()), self.progress.floor_ms)
 
     def heartbeat(self) -> None:
@@ -114,8 +118,9 @@ class Intake:
             if self.limits.has_upstream:
                 self._note_received()
 
-    def note_alive(self, alive_ms: int) -> None:
-        """Note on disk that the node listened until then, and that its log has been synced since."""
+    def note_alive(self, alive_ms: int, entry: int) -> None:
+        """Note on disk that the node listened until then, and that its log up to `entry` has been synced since."""
+        self._synced_entry = max(self._synced_entry, entry)
         with suppress(OSError):  # an older heartbeat only makes a hole longer
             self.file.beat(alive_ms)
             self._synced_alive_ms = alive_ms
@@ -123,10 +128,16 @@ class Intake:
     def advance(self, progress: Progress) -> None:
         """Save the node's progress, then act upon it; called under the lock. Raises Rejected where the disk fails."""
         try:
-            self.file.save(replace(progress, alive_ms=self._synced_alive_ms))
+            self.file.save(self._with_what_is_synced(progress))
         except OSError as error:
             raise Rejected(f"cannot save {self.file.path}: {error.strerror}") from error
         self.progress = progress
+
+    def _with_what_is_synced(self, progress: Progress) -> Progress:
+        return replace(
+            progress, alive_ms=self._synced_alive_ms, last_entry=self._synced_entry,
+            first_entry=self.log.first_id(progress.base_ms),
+        )  # fmt: skip
 
     # -- for the engine (engines/base.py, Ground)
 
@@ -238,6 +249,13 @@ class Intake:
             name = self.table.symbols.text(int(metric))
             holes.append(Hole(max(int(times.min()) - 1, _EARLIEST_MS), int(times.max()), name))
         self._add_holes(holes)
+
+    def _note_refused(self, floor_ms: int, ahead_ms: I64) -> None:
+        """Note up to when samples were refused, in strides, so that this is seldom saved: for an upstream to come."""
+        latest_ms = int(ahead_ms.max(initial=0))
+        until_ms = max(floor_ms, min(latest_ms // _STRIDE_MS + 1, _LAST_STRIDE) * _STRIDE_MS if latest_ms else 0)
+        if until_ms > self.progress.refused_until_ms:
+            self.advance(replace(self.progress, refused_until_ms=until_ms))
 
     def _add_holes(self, holes: Sequence[Hole]) -> None:
         known = self.progress

@@ -34,3 +34,9 @@ class Install(models.Model):
     """One row, from when a cluster's first logs were made: logs that are missing later were lost."""
 
     begun_ms = models.BigIntegerField(help_text="When that was, milliseconds since the epoch.")
+
+
+class NodeInstall(models.Model):
+    """One row: the install of the single node whose summaries are here."""
+
+    install_id = models.CharField(max_length=64, help_text="As in its data_dir.")

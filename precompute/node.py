@@ -20,10 +20,12 @@ from precompute.engines.minibatch import EngineLimits, MiniBatchEngine
 from precompute.errors import PrecomputeError, Rejected
 from precompute.evaluate.head_source import HeadSource
 from precompute.head import Head
+from precompute.installs import Claim, agree_on_install
 from precompute.intake import Intake, IntakeLimits
 from precompute.labels import SeriesTable
 from precompute.lasting import attempt
 from precompute.log.files import FileSampleLog
+from precompute.losses import note_losses
 from precompute.progress import Progress
 from precompute.progress_file import ProgressFile, open_progress
 from precompute.selection import Index
@@ -67,15 +69,21 @@ class Node:
 
     def __init__(
         self, settings: NodeSettings, store: SummaryStore, aggregations: Sequence[Aggregation], clock: Clock,
-        wrong: Collection[str] = (),
+        wrong: Collection[str] = (), claim: Claim | None = None,
     ) -> None:  # fmt: skip
-        """wrong: ids of which no pane in the store may serve again."""
+        """wrong: ids of which no pane in the store may serve again. claim: of a database that other nodes could use as
+        well. Raises InstallMismatch where one does."""
         self.settings, self.store, self.clock, self._wrong = settings, store, clock, wrong
         self.started_ms = clock.now_ms()
         self.head = Head(SeriesTable(settings.hash_seed, settings.shards), settings.head_max_bytes)
         self.index = Index()
         self.log = self._open_log()
-        self.intake = self._open_intake()
+        try:
+            self._agree(claim)
+            self.intake = self._open_intake()
+        except (PrecomputeError, OSError):
+            self.log.close()
+            raise
         self._pool = ThreadPoolExecutor(max(settings.engine_threads, settings.query_threads), "asap-kernel")
         self.engine = MiniBatchEngine(
             self.intake, self.source(settings.engine_threads), store, aggregations, self._engine_limits(), clock
@@ -136,6 +144,12 @@ class Node:
             segment_bytes=min(_SEGMENT_BYTES, s.log_max_bytes // _FEWEST_SEGMENTS),
         )  # fmt: skip
 
+    def _agree(self, claim: Claim | None) -> None:
+        folder = self.settings.data_dir / "log"
+        if claim is not None:
+            is_new = not self.log.last_id() and not list(folder.glob("state.*"))
+            agree_on_install(folder, is_new, claim)
+
     def _open_intake(self) -> Intake:
         s = self.settings
         file = ProgressFile(s.data_dir / "log" / "state.json")
@@ -145,6 +159,7 @@ class Node:
             now_ms=self.clock.now_ms(), acceptance_ms=s.acceptance_ms, lateness_ms=s.lateness_ms,
             has_upstream=s.has_upstream,
         )  # fmt: skip
+        progress = note_losses(file, progress, self.log)
         limits = IntakeLimits(s.max_future_ms, s.max_backlog_bytes, s.lateness_ms, s.has_upstream)
         return Intake(self.head, self.log, progress, file, Touched(s.window_ms), self.clock, limits)
 
@@ -166,6 +181,7 @@ class Node:
                 return
             self.intake.replay(entry)
         self.engine.load(self._wrong)
+        self.engine.discard_stale()
         self.intake.open()
         self._beats.start()
         self._rebuilt.set()
@@ -188,10 +204,10 @@ class Node:
                 attempt(self._sync, "syncing the sample log")
 
     def _sync(self) -> None:
-        alive_ms = self.intake.progress.alive_ms
+        alive_ms, entry = self.intake.progress.alive_ms, self.log.last_id()
         with suppress(Rejected):  # the log has said why, and refuses writes
             self.log.sync()
-            self.intake.note_alive(alive_ms)
+            self.intake.note_alive(alive_ms, entry)
 
     def progress(self) -> Progress:
         return self.intake.progress

@@ -4,6 +4,7 @@
     final    panes ending at or before it never change; always <= floor
     base     the log holds every accepted sample after it; panes whose reach begins earlier are gaps
     alive    when the node last listened
+    entries  the first and the last one that the log must hold: what is not there was lost
     holes    intervals in which samples are known to be missing
 
 The rules are pure functions from one Progress to the next. Who calls them holds the node's write lock, and
@@ -40,6 +41,12 @@ class Progress:
     """Metrics some series of which were refused; kept only where an upstream has them."""
     received_since: Mapping[str, int] = field(default_factory=dict)
     """By metric the time of its first sample here; kept only where an upstream has what came before."""
+    refused_until_ms: int = 0
+    """Without an upstream: samples up to this time may have been refused, for which there is no hole."""
+    first_entry: int = 0
+    """The log's first entry once what lies at or before `base_ms` has left it; 0 where none was noted, as below."""
+    last_entry: int = 0
+    """The newest entry that was synced; those after it may be there, too."""
     fixed: Mapping[str, Constant] | None = None
     """Settings under which the data was written."""
 
@@ -47,7 +54,8 @@ class Progress:
 def first_start(now_ms: int, acceptance_ms: int, has_upstream: bool) -> Progress:
     """A new install. Without an upstream nothing exists that the log does not have, so it is complete since 0."""
     floor_ms = now_ms - acceptance_ms
-    return Progress(floor_ms, floor_ms, now_ms if has_upstream else 0, now_ms)
+    base_ms = now_ms if has_upstream else 0
+    return Progress(floor_ms, floor_ms, base_ms, now_ms)
 
 
 def after_loss(now_ms: int, acceptance_ms: int) -> Progress:
@@ -70,6 +78,11 @@ def restarted(progress: Progress, now_ms: int, lateness_ms: int) -> Progress:
     elif stopped_ms < -lateness_ms:
         progress = add_hole(progress, Hole(min(progress.floor_ms, now_ms), progress.alive_ms))
     return replace(progress, alive_ms=now_ms)
+
+
+def beside_upstream(progress: Progress) -> Progress:
+    """With an upstream from now on, which may have what was refused while there was none."""
+    return replace(add_hole(progress, Hole(0, progress.refused_until_ms)), refused_until_ms=0)
 
 
 def raise_floor(progress: Progress, now_ms: int, acceptance_ms: int, clock_trusted: bool) -> Progress:

@@ -19,7 +19,7 @@ from typing import Any
 from precompute.errors import InstallMismatch, LogDamaged
 from precompute.log.base import Hole
 from precompute.log.segment import sync_folder
-from precompute.progress import Constant, Progress, after_loss, first_start, restarted
+from precompute.progress import Constant, Progress, after_loss, beside_upstream, first_start, restarted
 
 logger = logging.getLogger(__name__)
 
@@ -55,11 +55,11 @@ class ProgressFile:
 
     def save(self, progress: Progress) -> None:
         """Make this survive a power cut before returning. Raises OSError; what was saved before is then kept."""
-        _replace(self.path, _text(progress), durable=True)
+        replace_file(self.path, _text(progress), durable=True)
 
     def beat(self, alive_ms: int) -> None:
         """Note that the node listens at `alive_ms` and that its log was synced before. Raises OSError."""
-        _replace(self._alive, str(alive_ms).encode(), durable=False)
+        replace_file(self._alive, str(alive_ms).encode(), durable=False)
 
     def set_aside(self) -> Path:
         """Move a damaged file out of the way; where it is now."""
@@ -105,6 +105,7 @@ def open_progress(
     else:
         if stored is not None:
             progress = restarted(stored, now_ms, lateness_ms)
+            progress = beside_upstream(progress) if has_upstream else progress
         elif log_is_empty:
             progress = first_start(now_ms, acceptance_ms, has_upstream)
         else:
@@ -125,6 +126,8 @@ def _text(progress: Progress) -> bytes:
         "histogram_metrics": sorted(progress.histogram_metrics),
         "partial_metrics": sorted(progress.partial_metrics),
         "received_since": dict(progress.received_since),
+        "refused_until_ms": progress.refused_until_ms,
+        "entries": [progress.first_entry, progress.last_entry],
         "fixed": dict(progress.fixed or {}),
     }
     return json.dumps({"version": VERSION, "crc32": _checksum(content), "progress": content}, indent=1).encode()
@@ -148,6 +151,7 @@ def _parse(text: bytes, path: Path) -> Progress:
 
 
 def _progress(content: dict[str, Any]) -> Progress:
+    first_entry, last_entry = content.get("entries", (0, 0))  # files of earlier versions have none
     return Progress(
         floor_ms=content["floor_ms"],
         final_ms=content["final_ms"],
@@ -157,11 +161,15 @@ def _progress(content: dict[str, Any]) -> Progress:
         histogram_metrics=frozenset(content["histogram_metrics"]),
         partial_metrics=frozenset(content["partial_metrics"]),
         received_since=content["received_since"],
+        refused_until_ms=content.get("refused_until_ms", 0 if content["received_since"] else content["floor_ms"]),
+        first_entry=first_entry,
+        last_entry=last_entry,
         fixed=content["fixed"],
     )
 
 
-def _replace(path: Path, text: bytes, durable: bool) -> None:
+def replace_file(path: Path, text: bytes, durable: bool) -> None:
+    """Put a file with this text in its place as a whole; `durable`: it survives a power cut. Raises OSError."""
     unnamed = path.with_suffix(".tmp") if path.suffix else path.with_name(path.name + ".tmp")
     with open(unnamed, "wb") as file:
         file.write(text)

@@ -106,6 +106,13 @@ class PartialStore:
     def rewind(self, aggregation_id: str, after_ms: int) -> None:
         self._forget(aggregation_id, after_ms, _EVER_MS)
 
+    def discard(self, aggregation_id: str, ends_ms: I64) -> None:
+        with _errors():
+            held, _, _ = self._index(aggregation_id, int(ends_ms[0]) - 1, int(ends_ms[-1]))
+            gone = held[np.isin(held, ends_ms)]
+            if len(gone):
+                self._shard.forget(aggregation_id, "dropped", gone)
+
     def aggregations(self) -> tuple[str, ...]:
         with _errors():
             return self._shard.aggregations()

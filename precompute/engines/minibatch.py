@@ -95,6 +95,24 @@ class MiniBatchEngine:
             gone = set(self.store.aggregations()) - self.books.keys()
             self._remains = self._left_of(gone, wrong)
 
+    def discard_stale(self) -> None:
+        """Let go of final panes that lack a sample of the log; called once, after `load`.
+
+        The store may have lost what replaced one, or `final` was lost and is another one now. What can be computed
+        is made again.
+        """
+        with self._switching:
+            for aggregation in self.aggregations:
+                self._discard_dirty(aggregation, _BEGINNING_MS, self.intake.progress.final_ms)
+
+    def _discard_dirty(self, aggregation: Aggregation, after_ms: int, until_ms: int) -> None:
+        """Let go of the dirty panes with ends in `(after_ms, until_ms]`."""
+        ends = self.book(aggregation).ends(after_ms, until_ms)
+        dirty = ends[self.dirty(aggregation, ends)]
+        if len(dirty):
+            self.store.discard(aggregation.id, dirty)
+            self.books[aggregation.id].drop(dirty)
+
     def replace(self, aggregations: Sequence[Aggregation], wrong: Collection[str] = ()) -> None:
         """Keep these from now on and no others; the next tick fills the new ones, as far back as the samples go.
 
@@ -123,9 +141,10 @@ class MiniBatchEngine:
         return {name: self._time_ms() for name in gone if name not in wrong}
 
     def _stored(self, aggregation: Aggregation) -> PaneBook:
-        """The book of what the store holds."""
+        """The book of what the store holds; panes past their retention may be packed with later ones."""
         book = PaneBook(aggregation.width_ms)
-        ends, seen, _ = self.store.seen(aggregation.id, 0, self.clock.now_ms())
+        gone_ms = self._gone_ms(aggregation, self._time_ms())
+        ends, seen, _ = self.store.seen(aggregation.id, gone_ms, self.clock.now_ms())
         ours = (ends <= self.intake.progress.final_ms) | (seen <= self.intake.applied)
         if ours.any():
             book.commit(ends[ours], seen[ours])
@@ -281,6 +300,8 @@ class MiniBatchEngine:
                 waiting = self._waiting(aggregation)
                 if len(waiting) and waiting[0] <= floor_ms:
                     return
+            for aggregation in self.aggregations:  # what is dirty and does not wait can never be computed
+                self._discard_dirty(aggregation, self.intake.progress.final_ms, floor_ms)
             self.intake.settle(floor_ms)
 
     def _trim(self) -> None:
@@ -289,13 +310,26 @@ class MiniBatchEngine:
         self.intake.trim(self.intake.progress.final_ms - self.limits.kept_ms)
         with self._switching:
             self._trim_summaries(now_ms)
-        longest_ms = max([a.retention_ms + a.reach_ms for a in self.aggregations] + [self.limits.kept_ms])
         if not self._remains:  # whose panes a hole may touch however old it is
-            self.intake.forget_holes(now_ms - longest_ms)
+            self._forget_holes(now_ms)
+
+    def _forget_holes(self, now_ms: int) -> None:
+        """Of holes that nobody can look at. A pane past its retention counts while it is in the store: packed with
+        later ones, it comes back with a longer retention."""
+        longest_ms = max([a.retention_ms + a.reach_ms for a in self.aggregations] + [self.limits.kept_ms])
+        before_ms = now_ms - longest_ms
+        if any(hole.until_ms <= before_ms for hole in self.intake.progress.holes):
+            oldest = [(a, self.store.ends(a.id, 0, self._gone_ms(a, now_ms))[:1]) for a in self.aggregations]
+            looks = [int(end) - a.reach_ms for a, ends in oldest for end in ends]
+            self.intake.forget_holes(min([before_ms, *looks]))
+
+    def _gone_ms(self, aggregation: Aggregation, now_ms: int) -> int:
+        """Panes that end then or earlier are past their retention."""
+        return last_end(now_ms - aggregation.retention_ms, aggregation.width_ms)
 
     def _trim_summaries(self, now_ms: int) -> None:
         for aggregation in self.aggregations:
-            gone_ms = last_end(now_ms - aggregation.retention_ms, aggregation.width_ms)
+            gone_ms = self._gone_ms(aggregation, now_ms)
             self.store.drop(aggregation.id, gone_ms)
             self.books[aggregation.id].forget(gone_ms)
             self.store.seal(aggregation.id, self.intake.progress.final_ms)

@@ -103,3 +103,10 @@ class SampleLog(Protocol):
 
     def close(self) -> None:
         """Sync and release; the log is not used afterwards."""
+
+
+class OwnLog(SampleLog, Protocol):
+    """A log that nobody but this process trims."""
+
+    def first_id(self, before_ms: int) -> int:
+        """Id of the first entry that `trim(before_ms)` leaves, as far as segments begin with it; 0 in an empty log."""

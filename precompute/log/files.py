@@ -236,6 +236,29 @@ class FileSampleLog:
     def last_id(self) -> int:
         return self._segments[-1].state.last_id if self._segments else 0
 
+    def first_id(self, before_ms: int) -> int:
+        older, newest = self._segments[:-1], self._segments[-1:]
+        left = (*(s for s in older if s.state.until_ms > before_ms), *newest)
+        return left[0].header.first_id if left else 0
+
+    def lost(self, first: int, last: int, base_ms: int) -> tuple[Hole, ...]:
+        """Where samples are missing if entries `first` to `last` (0: not known) must be here, as they were once.
+
+        base_ms: what was let go of on purpose lies at or before it. New entries get ids after `last` in any case.
+        """
+        self._next_id = max(self._next_id, last + 1 + SKIPPED_IDS) if last else self._next_id
+        until_ms, holes = self._clock.now_ms() + self._max_future_ms, list[Hole]()
+        if not self._segments:
+            return (Hole(base_ms, until_ms),) if last else ()
+        oldest, newest = self._segments[0], self._segments[-1]
+        if first and oldest.header.first_id > first:
+            logger.error("a segment before %s is missing", oldest.path)
+            holes.append(Hole(base_ms, oldest.header.created_ms + self._max_future_ms))
+        if newest.state.last_id < last:
+            logger.error("what came after %s is missing: entries up to %d", newest.path, last)
+            holes.append(Hole(newest.header.floor_ms, until_ms))
+        return tuple(holes)
+
     def trim(self, before_ms: int) -> None:
         while len(self._segments) > 1 and self._segments[0].state.until_ms <= before_ms:
             # out of the list first: a reader that does not find the file looks there for the reason

@@ -55,6 +55,9 @@ class MemorySampleLog:
     def last_id(self) -> int:
         return self._kept[-1].entry.id if self._kept else 0
 
+    def first_id(self, before_ms: int) -> int:
+        return next((kept.entry.id for kept in self._kept if kept.until_ms > before_ms), self.last_id())
+
     def trim(self, before_ms: int) -> None:
         first = next((i for i, kept in enumerate(self._kept) if kept.until_ms > before_ms), len(self._kept))
         dropped = min(first, len(self._kept) - 1)

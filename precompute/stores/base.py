@@ -7,9 +7,9 @@ on, all of it or, after a crash or an error, none of it.
 A pane in the store is coverage even if it has no rows; a pane that is not there is a gap. Bytes that turn out
 to be damaged are set aside, logged, and from then on a gap; they are never misread and never fail a query twice.
 
-One thread at a time calls `commit`, `seal`, `drop` and `rewind` (the store makes sure of it by a lock); any number of
-threads may read beside it. A reader sees each pane before or after a commit, never half of it. What was read is
-frozen. Reads and writes may wait for the database, so none of them is called under a lock that writers of
+One thread at a time calls `commit`, `seal`, `drop`, `rewind` and `discard` (the store makes sure of it by a lock); any
+number of threads may read beside it. A reader sees each pane before or after a commit, never half of it. What was
+read is frozen. Reads and writes may wait for the database, so none of them is called under a lock that writers of
 samples need.
 """
 
@@ -65,6 +65,9 @@ class SummaryStore(SummaryReader, Protocol):
 
     def rewind(self, aggregation_id: str, after_ms: int) -> None:
         """Forget the panes with end > after_ms, at once and exactly those."""
+
+    def discard(self, aggregation_id: str, ends_ms: I64) -> None:
+        """Forget exactly the panes with these ends (int64[p], p > 0, ascending), as far as they are there."""
 
     def aggregations(self) -> tuple[str, ...]:
         """Ids that have panes, sorted."""

@@ -103,6 +103,10 @@ class CachedStore:
             if any(ref.last_end_ms > after_ms for ref in self._refs.get(aggregation_id, ())):
                 self._apply(self._database.cut_off(aggregation_id, after_ms))
 
+    def discard(self, aggregation_id: str, ends_ms: I64) -> None:
+        with self._writing:
+            self._apply(self._database.cut_out(aggregation_id, ends_ms))
+
     def aggregations(self) -> tuple[str, ...]:
         return tuple(sorted(self._refs))
 

@@ -114,6 +114,9 @@ class DatabaseStore:
     def rewind(self, aggregation_id: str, after_ms: int) -> None:
         self.cut_off(aggregation_id, after_ms)
 
+    def discard(self, aggregation_id: str, ends_ms: I64) -> None:
+        self.cut_out(aggregation_id, ends_ms)
+
     def aggregations(self) -> tuple[str, ...]:
         with self._database():
             return tuple(sorted(set(self._packs().values_list("aggregation_id", flat=True).distinct())))
@@ -210,6 +213,12 @@ class DatabaseStore:
             self._insert(aggregation_id, [between(piece, NEVER_MS, after_ms) for piece in across.values()], change)
         return change
 
+    def cut_out(self, aggregation_id: str, ends_ms: I64) -> Change:
+        """`discard`, telling what changed."""
+        with self._change({aggregation_id}) as change:
+            self._insert(aggregation_id, self._taken_out(aggregation_id, ends_ms, change), change)
+        return change
+
     @contextmanager
     def _change(self, aggregations: set[str]) -> Iterator[Change]:
         with self._writing, self._database(), transaction.atomic(using=self._using):
@@ -255,14 +264,18 @@ class DatabaseStore:
         self._packs().filter(pk=row).update(damaged=True)
 
     def _replace(self, aggregation_id: str, summary: Summary, change: Change) -> None:
-        first, last = int(summary.ends_ms[0]), int(summary.ends_ms[-1])
-        refs = self._refs(self._touched(aggregation_id, first - 1, last))
-        rows = {ref.row for ref in refs if shares_a_pane(ref, summary.ends_ms)}
+        rests = self._taken_out(aggregation_id, summary.ends_ms, change)
+        self._insert(aggregation_id, [*rests, *cut(summary)], change)
+
+    def _taken_out(self, aggregation_id: str, ends_ms: I64, change: Change) -> list[Summary]:
+        """Delete the rows that hold these panes; what else they held."""
+        refs = self._refs(self._touched(aggregation_id, int(ends_ms[0]) - 1, int(ends_ms[-1])))
+        rows = {ref.row for ref in refs if shares_a_pane(ref, ends_ms)}
         whole = self._load([ref.row for ref in refs if ref.row in rows and len(ref.ends_ms) > 1])
         self._delete(rows)
         change.removed |= rows
-        rests = [without(piece, summary.ends_ms) for piece in whole.values()]
-        self._insert(aggregation_id, [*(rest for rest in rests if rest.panes), *cut(summary)], change)
+        rests = [without(piece, ends_ms) for piece in whole.values()]
+        return [rest for rest in rests if rest.panes]
 
     def _delete(self, rows: "set[int] | dict[int, Summary]") -> None:
         ids = list(rows)

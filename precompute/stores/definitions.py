@@ -1,6 +1,6 @@
 """Definitions of aggregations in the database, through Django's ORM; one row each, its content as JSON.
 
-And when a cluster's install began.
+And when a cluster's install began, or which single node's the database is.
 """
 
 import logging
@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from django.db.utils import IntegrityError
 
 from precompute.definitions import Definition, Settle
-from precompute.models import AggregationDefinition, Install
+from precompute.models import AggregationDefinition, Install, NodeInstall
 from precompute.stores.asking import asking
 
 logger = logging.getLogger(__name__)
@@ -79,6 +79,12 @@ class DatabaseInstall:
         """From now on it is there; what was said first stays."""
         with asking(self._using, _WHAT):
             Install.objects.using(self._using).get_or_create(pk=1, defaults={"begun_ms": now_ms})
+
+    def claim(self, install_id: str) -> str:
+        """Let the database be this single node's if it is nobody's; whose it is then."""
+        with asking(self._using, _WHAT):
+            nodes = NodeInstall.objects.using(self._using)
+            return nodes.get_or_create(pk=1, defaults={"install_id": install_id})[0].install_id
 
 
 def _read(name: str, content: bytes) -> Definition | None:

@@ -66,6 +66,10 @@ class MemoryStore:
             kept = [between(piece, NEVER_MS, after_ms) for piece in self._pieces.get(aggregation_id, ())]
             self._put(aggregation_id, _ordered([piece for piece in kept if piece.panes]))
 
+    def discard(self, aggregation_id: str, ends_ms: I64) -> None:
+        with self._writing:
+            self._put(aggregation_id, _ordered(_others(self._pieces.get(aggregation_id, ()), ends_ms)))
+
     def aggregations(self) -> tuple[str, ...]:
         return tuple(sorted(self._pieces))
 
@@ -86,9 +90,14 @@ class MemoryStore:
 
 def _replaced(pieces: Pieces, summary: Summary) -> Pieces:
     """The pieces with the summary's panes in place of theirs."""
-    kept = [without(p, summary.ends_ms) if shares_a_pane(p, summary.ends_ms) else p for p in pieces]
     new = with_keys(summary, pieces[-1].keys if pieces else None)
-    return _ordered([*(p for p in kept if p.panes), *cut(new)])
+    return _ordered([*_others(pieces, summary.ends_ms), *cut(new)])
+
+
+def _others(pieces: Pieces, ends_ms: I64) -> list[Summary]:
+    """The pieces without the panes that end then."""
+    kept = [without(p, ends_ms) if shares_a_pane(p, ends_ms) else p for p in pieces]
+    return [p for p in kept if p.panes]
 
 
 def _ordered(pieces: Sequence[Summary]) -> Pieces:

@@ -23,6 +23,7 @@ def test_sqlite_in_data_dir_lets_readers_run_beside_the_writer(tmp_path: Path, d
     with django_db_blocker.unblock():
         assert pragma(connection, "journal_mode") == "wal"
         assert pragma(connection, "busy_timeout") == 20_000
+        assert pragma(connection, "synchronous") == 2, "FULL: what was committed survives a power cut"
         connection.close()
     assert (tmp_path / "asap.sqlite3").is_file()
 

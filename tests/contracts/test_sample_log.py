@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import settings
@@ -13,7 +14,7 @@ from precompute.clock import ManualClock
 from precompute.cluster.log import RedisSampleLog
 from precompute.errors import Rejected
 from precompute.labels import SeriesTable
-from precompute.log.base import Hole, SampleLog
+from precompute.log.base import Hole, OwnLog, SampleLog
 from precompute.log.memory import MemorySampleLog
 from precompute.samples import STALE, Block
 from tests.cluster.made_shards import made_shards
@@ -161,6 +162,21 @@ def test_trimming_makes_room(kind: str, tmp_path: Path, table: SeriesTable) -> N
     assert log.size_bytes() < before
     assert log.oldest_ms() is not None
     assert {t for _, t, _ in samples(log)} >= set(range(NOW_MS + 16_000, NOW_MS + 20_000, 1000))
+    log.close()
+
+
+@pytest.mark.parametrize("own", ["memory", "files"])
+def test_the_first_entry_that_a_trim_leaves_is_known_before(own: str, tmp_path: Path, table: SeriesTable) -> None:
+    log = cast(OwnLog, open_log(own, tmp_path, table))
+    assert log.first_id(NOW_MS) == 0
+    for i in range(20):
+        log.append(block(table, [(s, NOW_MS + 1000 * i, 1.0) for s in range(200)]))
+    found = []
+    for after_ms in (-1, 5000, 5000, 12_000, 60_000):
+        found.append(log.first_id(NOW_MS + after_ms))
+        log.trim(NOW_MS + after_ms)
+        assert entries(log)[0].id == found[-1]
+    assert found == sorted(found) and found[0] == 1 < found[-1]
     log.close()
 
 

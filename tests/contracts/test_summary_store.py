@@ -244,6 +244,24 @@ def test_rewinding_forgets_new_panes_and_only_those(reopen: Reopen, last: int) -
     assert same(store.get("a", ends(2, 2)[0], ends(3, 3)[0]), panes(3, 3, seed=1))
 
 
+@pytest.mark.parametrize("sealed", [False, True])
+def test_discarding_forgets_the_panes_named_and_only_those(reopen: Reopen, sealed: bool) -> None:
+    store = reopen()
+    store.commit([("a", panes(1, 5)), ("b", panes(1, 5)), ("a", panes(7, 7))])
+    if sealed:
+        store.seal("a", FOREVER[1])
+    store.discard("a", np.array([*ends(2, 3), *ends(6, 7)], np.int64))
+    whole = panes(1, 5)
+    left = pack([between(whole, 0, ends(1, 1)[0]), between(whole, ends(3, 3)[0], FOREVER[1])])
+    for again in (store, reopen()):
+        assert same(held(again), left)
+        assert again.ends("a", *FOREVER).tolist() == [*ends(1, 1), *ends(4, 5)]
+        assert same(held(again, "b"), whole)
+    store.discard("c", np.array(ends(1, 1), np.int64))
+    store.commit([("a", panes(2, 2, seed=1))])
+    assert same(store.get("a", ends(1, 1)[0], ends(2, 2)[0]), panes(2, 2, seed=1))
+
+
 def test_sizes_follow_what_is_kept(store: SummaryStore) -> None:
     store.commit([("a", panes(1, 1)), ("b", panes(1, 1))])
     one = store.size_bytes("a")

@@ -22,6 +22,7 @@ from precompute.intake import Intake, IntakeLimits
 from precompute.intake_port import Admission
 from precompute.labels import Labels, SeriesTable
 from precompute.log.files import FileSampleLog
+from precompute.losses import note_losses
 from precompute.progress_file import ProgressFile, open_progress
 from precompute.samples import I64, Block
 from precompute.selection import Index
@@ -111,6 +112,7 @@ class Core:
             file, {"shards": 16, "hash_seed": 0}, log_is_empty=not self.log.last_id(), now_ms=self.clock.now_ms(),
             acceptance_ms=self.acceptance_ms, lateness_ms=self.lateness_ms, has_upstream=self.has_upstream,
         )  # fmt: skip
+        progress = note_losses(file, progress, self.log)
         limits = IntakeLimits(self.max_future_ms, self.max_backlog_bytes, self.lateness_ms, self.has_upstream)
         self.intake = Intake(self.head, self.log, progress, file, Touched(WIDTH_MS), self.clock, limits)
         self.source = HeadSource(self.head, Index())
@@ -121,6 +123,7 @@ class Core:
         for entry in self.log.read(0, self.head.table):
             self.intake.replay(entry)
         self.engine.load()
+        self.engine.discard_stale()
         self.intake.open()
         self.summary_tier = SummaryTier(self.engine, lambda: self.intake.progress, self.has_upstream)
         self.head_tier = HeadTier(
@@ -161,7 +164,7 @@ class Core:
         while self.clock.now_ms() < until_ms:
             self.clock.advance(min(beat_ms, until_ms - self.clock.now_ms()))
             self.intake.heartbeat()
-            self.intake.note_alive(self.intake.progress.alive_ms)
+            self.intake.note_alive(self.intake.progress.alive_ms, self.log.last_id())
 
     def tick(self) -> None:
         self.engine.run(DirectSink(self.store))

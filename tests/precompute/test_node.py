@@ -77,3 +77,48 @@ def test_another_number_of_shards_is_refused(tmp_path: Path) -> None:
     started(tmp_path, MemoryStore(), ManualClock(START_MS)).shutdown()
     with pytest.raises(InstallMismatch, match="shards"):
         Node(settings(tmp_path, shards=8), MemoryStore(), KEPT, ManualClock(START_MS))
+
+
+class Claimed:
+    """A database that is whose claims it first."""
+
+    def __init__(self, holder: str = "") -> None:
+        self.holder = holder
+
+    def __call__(self, install_id: str) -> str:
+        self.holder = self.holder or install_id
+        return self.holder
+
+
+def opened(folder: Path, claim: Claimed) -> None:
+    node = Node(settings(folder), MemoryStore(), KEPT, ManualClock(START_MS), claim=claim)
+    node.start()
+    node.shutdown()
+
+
+def test_a_database_is_refused_to_a_second_data_dir_and_not_to_its_own(tmp_path: Path) -> None:
+    database = Claimed()
+    opened(tmp_path / "a", database)
+    opened(tmp_path / "a", database)
+    for _ in range(2):
+        with pytest.raises(InstallMismatch, match=f"of install {database.holder}, but {tmp_path}/b is a new install"):
+            opened(tmp_path / "b", database)
+    other = Claimed()
+    opened(tmp_path / "c", other)
+    assert other.holder != database.holder
+    with pytest.raises(InstallMismatch, match=f"of install {database.holder}, but .* is install {other.holder}"):
+        opened(tmp_path / "c", database)
+
+
+def test_an_install_that_had_no_id_takes_its_databases(tmp_path: Path) -> None:
+    started(tmp_path, MemoryStore(), ManualClock(START_MS)).shutdown()
+    opened(tmp_path, Claimed("of before"))
+    with pytest.raises(InstallMismatch, match="is install of before"):
+        opened(tmp_path, Claimed("another"))
+
+
+def test_a_database_that_was_emptied_is_taken_again(tmp_path: Path) -> None:
+    first, emptied = Claimed(), Claimed()
+    opened(tmp_path, first)
+    opened(tmp_path, emptied)
+    assert emptied.holder == first.holder

@@ -1,8 +1,10 @@
 """Floor, final, base, holes: the rules, and how they are kept on disk."""
 
+import json
 import os
 import subprocess
 import sys
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,8 +39,16 @@ FULL = Progress(
     alive_ms=NOW_MS,
     holes=(Hole(1, 2), Hole(3, 4, "mé")),
     histogram_metrics=frozenset({"h1", "h2"}),
+    refused_until_ms=3,
+    first_entry=7,
+    last_entry=9,
     fixed=FIXED,
 )
+
+
+LATER = ("entries", "refused_until_ms")
+LATER_FIELDS = {"refused_until_ms": FULL.floor_ms, "first_entry": 0, "last_entry": 0}
+"""What files of earlier versions do not have, and what is taken for it."""
 
 
 @pytest.fixture
@@ -179,6 +189,17 @@ def test_a_heartbeat_that_a_power_cut_spoilt_does_not_count(file: ProgressFile, 
     assert file.load(FIXED) == FULL
 
 
+def test_a_file_of_an_earlier_version_is_read(file: ProgressFile, tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    file.save(FULL)
+    content = json.loads(path.read_bytes())["progress"]
+    for key in LATER:
+        del content[key]
+    crc32 = zlib.crc32(json.dumps(content, sort_keys=True).encode())
+    path.write_text(json.dumps({"version": 1, "crc32": crc32, "progress": content}))
+    assert file.load(FIXED) == replace(FULL, **LATER_FIELDS)
+
+
 def test_a_damaged_file_is_never_read_as_something_else(file: ProgressFile, tmp_path: Path) -> None:
     file.save(FULL)
     path = tmp_path / "state.json"
@@ -267,3 +288,12 @@ def test_a_second_start_goes_on_and_saves_its_hole_at_once(file: ProgressFile) -
     assert begun.holes == (Hole(NOW_MS + 5000, NOW_MS + 60_000),)
     assert (begun.base_ms, begun.alive_ms) == (0, NOW_MS + 60_000)
     assert file.load(FIXED) == begun
+
+
+def test_an_upstream_that_is_new_has_what_was_refused_before(file: ProgressFile) -> None:
+    begun = start(file, log_is_empty=True)
+    file.save(replace(begun, refused_until_ms=NOW_MS - 7))
+    assert start(file, log_is_empty=False).holes == ()
+    for _ in range(2):
+        progress = start(file, log_is_empty=False, has_upstream=True)
+        assert (progress.holes, progress.refused_until_ms) == ((Hole(0, NOW_MS - 7),), 0)
