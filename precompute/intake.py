@@ -96,6 +96,7 @@ class Intake:
             ahead = block.t_ms > now_ms + self.limits.max_future_ms
             kept = block.take(~(old | ahead)) if old.any() or ahead.any() else block
             if len(kept):
+                self.head.check_room(len(kept))  # before the log has what the head could not take
                 self._append(kept)
             if self.limits.has_upstream and len(kept) < len(block):
                 self._leave_holes(block.take(old | ahead))

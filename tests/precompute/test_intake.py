@@ -98,6 +98,21 @@ def test_the_log_has_what_was_acknowledged_and_a_full_log_takes_nothing(tmp_path
     assert core.reopened().head.samples() == acknowledged
 
 
+def test_a_head_that_may_not_hold_a_block_refuses_it_before_the_log_has_it_and_is_not_rebuilt_past_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("precompute.head._SPARE_SAMPLES", (1 << 15) - (1 << 26) // 12)
+    core = Core(tmp_path)
+    core.write([(A, START_MS + k, float(k)) for k in range(100)])
+    with pytest.raises(Rejected, match=r"raise head\.max_bytes"):
+        core.write([(A, START_MS + 1000 + k, float(k)) for k in range(600)])
+    assert len(list(core.log.read(0, SeriesTable()))) == 1
+    core.write([(A, START_MS + 1000 + k, float(k)) for k in range(100)])
+    monkeypatch.setattr("precompute.head._SPARE_SAMPLES", (1 << 12) - (1 << 26) // 12)
+    with pytest.raises(Rejected, match=r"raise head\.max_bytes"):
+        core.reopened()
+
+
 def test_bytes_that_no_tick_has_read_are_bounded_and_a_tick_makes_room(tmp_path: Path) -> None:
     core = Core(tmp_path, max_backlog_bytes=3000)
     with pytest.raises(Rejected, match=r"log\.max_backlog"):
