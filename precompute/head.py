@@ -134,7 +134,7 @@ class Head:
         return chunks + len(self._columns.tail) * _SERIES_BYTES + self.table.size_bytes()
 
     def check_room(self, rows: int = 0) -> None:
-        """Raises Rejected when the head is full, its chunks in use and labels pass `max_bytes`, or `rows` do not fit."""
+        """Raises Rejected when chunks in use and labels pass `max_bytes`, or the arena could end within `rows` more."""
         counts = self._columns.counts
         used = int(counts[kernel.SLOTS_USED]) * _SAMPLE_BYTES + int(counts[kernel.CHUNKS_USED]) * _CHUNK_BYTES
         used += self._series * _SERIES_BYTES + self.table.size_bytes()
@@ -145,7 +145,7 @@ class Head:
         self._check_slots(rows)
 
     def _check_slots(self, rows: int) -> None:
-        """Raises Rejected unless the arena has room for each of so many samples to begin a chunk of the largest size."""
+        """Raises Rejected unless each of so many samples could begin a chunk of the largest size."""
         if int(self._columns.counts[kernel.SLOTS]) + kernel.LARGEST * rows > len(self._columns.dt):
             raise Rejected(f"the head's memory has no room for {rows} more samples: raise head.max_bytes", 30)
 
