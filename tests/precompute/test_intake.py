@@ -10,6 +10,7 @@ import pytest
 from precompute.errors import Rejected, TableReplaced
 from precompute.labels import SeriesTable
 from precompute.log.base import Hole
+from precompute.progress import MAX_HOLES
 from precompute.samples import STALE as STALE_NUMBER
 from precompute.samples import Block
 from tests.precompute.made_node import EVERY, START_MS, WIDTH_MS, Core, aggregation, series
@@ -149,6 +150,37 @@ def test_samples_too_old_or_too_early_leave_a_hole_of_their_metric_where_an_upst
     core = Core(tmp_path / "alone")
     core.write([(A, core.intake.progress.floor_ms, 1.0)])
     assert core.intake.progress.holes == ()
+
+
+def test_between_samples_too_old_and_too_early_nothing_is_missing_and_ages_ahead_nothing_is_noted(
+    tmp_path: Path,
+) -> None:
+    core = Core(tmp_path, has_upstream=True)
+    floor_ms, now_ms = core.intake.progress.floor_ms, core.clock.now_ms()
+    core.write([(A, floor_ms, 1.0), (A, now_ms + 3_600_000, 1.0), (A, now_ms * 1_000_000, 1.0)])
+    missing = (Hole(floor_ms - 1, floor_ms, "m"), Hole(now_ms + 3_600_000 - 1, now_ms + 3_600_000, "m"))
+    assert core.intake.progress.holes == missing
+    assert core.reopened().intake.progress.holes == missing
+
+
+def test_a_sample_ages_ahead_keeps_no_log(tmp_path: Path) -> None:
+    core = Core(tmp_path, has_upstream=True, acceptance_ms=600_000, kept_ms=600_000, segment_ms=60_000)
+    core.write([(A, t, 1.0) for t in (START_MS, START_MS + 90_000, START_MS * 1_000_000)])
+    for _ in range(60):
+        core.pass_time(60_000, beat_ms=10_000)
+        core.write([(A, core.clock.now_ms(), 1.0)])
+        core.tick()
+    assert len(core.log._segments) < 30
+    assert core.intake.progress.holes in ((), (Hole(START_MS + 90_000 - 1, START_MS + 90_000, "m"),))
+
+
+def test_refused_samples_of_many_metrics_are_noted_at_once(tmp_path: Path) -> None:
+    core = Core(tmp_path, has_upstream=True)
+    before_ms = core.intake.progress.floor_ms - 3_600_000
+    core.write([(series(f"m{i}"), before_ms + 2 * i, 1.0) for i in range(5000)])
+    assert core.log.last_id() <= MAX_HOLES
+    for t in (before_ms, before_ms + 9998):
+        assert any(hole.touches(t - 1, t, "m0") for hole in core.intake.progress.holes)
 
 
 def test_histogram_metrics_are_remembered_over_a_kill(tmp_path: Path) -> None:
