@@ -190,6 +190,16 @@ def test_histogram_metrics_are_remembered_over_a_kill(tmp_path: Path) -> None:
     assert core.reopened().intake.progress.histogram_metrics == {"h1", "h2"}
 
 
+def test_the_names_of_noted_metrics_are_bounded_all_together(tmp_path: Path) -> None:
+    core = Core(tmp_path, has_upstream=True)
+    names = {f"{i:04}" + "x" * 4092 for i in range(2048)}
+    core.intake.note_histograms(names)
+    for note in (core.intake.note_histograms, core.intake.note_partial):
+        with pytest.raises(Rejected, match="8388608 characters"):
+            note(names | {"one_more"})
+    assert core.reopened().intake.progress.histogram_metrics == names
+
+
 def test_a_heartbeat_whose_hole_the_log_refuses_waits_for_a_later_one(tmp_path: Path) -> None:
     core = Core(tmp_path)
     append_hole = core.log.append_hole
