@@ -16,6 +16,7 @@ from ingest.errors import BadBody
 from ingest.ha import NO_ROOM, ReplicaPairs
 from ingest.kernels.labels import has_name
 from ingest.limits import MALFORMED, NO_PAIR, LabelLimits, ScannedLabels, scan
+from ingest.names import metrics_of
 from precompute.intake_port import IntakePort
 from precompute.labels import Labels, SeriesTable
 from precompute.samples import I32, I64, U8, Bool
@@ -54,6 +55,10 @@ class SeriesResolver:
             new = self._learn(table, buf, start[unknown], length[unknown])
             sid[unknown], tag[unknown], verdict[unknown] = new.sid, new.tag, new.verdict
         return Resolved(table, sid, tag, verdict)
+
+    def metrics_of(self, buf: U8, start: I64, length: I64) -> set[str]:
+        """Names of the metrics of n runs, without those that are too long for a series to have."""
+        return metrics_of(buf, start, length, self._limits.max_value_length)
 
     def _forget_unsplit(self, table: SeriesTable, sid: I32, tag: I32) -> None:
         """Treat as unknown the series that still carry a pair, from a log written under other HA labels."""

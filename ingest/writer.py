@@ -7,7 +7,6 @@ import numpy as np
 
 from ingest.limits import REASONS
 from ingest.metrics import IngestMetrics
-from ingest.names import metrics_of
 from ingest.series import Resolved, SeriesResolver
 from precompute.errors import TableReplaced
 from precompute.intake_port import Admission, IntakePort
@@ -100,7 +99,11 @@ class Writer:
         refused = np.flatnonzero(resolved.verdict)
         if len(refused):
             start, length = columns.label_start[refused], columns.label_length[refused]
-            self._intake.note_partial(metrics_of(columns.buf, start, length))
+            self._intake.note_partial(self._resolver.metrics_of(columns.buf, start, length))
+
+    def note_histograms(self, buf: U8, start: I64, length: I64) -> None:
+        """The metrics of these label runs have histogram samples."""
+        self._intake.note_histograms(self._resolver.metrics_of(buf, start, length))
 
     def _without_dropped(self, resolved: Resolved, samples: I64) -> tuple[I32, int]:
         """(ids with -1 for series of replicas that are not elected, how many samples those have)."""

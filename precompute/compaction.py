@@ -10,13 +10,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from precompute.errors import Rejected
 from precompute.head import Head
 from precompute.labels import SeriesTable
 from precompute.samples import I32
 
 logger = logging.getLogger(__name__)
 
-_FEWEST_DEAD = 10_000
+_FEWEST_DEAD, _FEWEST_DEAD_BYTES = 10_000, 16 << 20
+_PART_OF_FULL = 64
+"""In a full head one in so many bytes of labels is worth it: nothing is written until it has room."""
 
 
 class Holder(Protocol):
@@ -38,10 +41,26 @@ class Holder(Protocol):
 
 
 def worth_compacting(head: Head) -> bool:
-    """Whether at least half of the series, and enough of them, hold no samples."""
-    series = head.series_count()
-    dead = series - int(head.holding(np.arange(series, dtype=np.int32)).sum())
-    return dead >= _FEWEST_DEAD and 2 * dead >= series
+    """Whether half of the series or of their labels, and enough of them, hold no samples; in a full head a small part.
+
+    Series that were made known and never had a sample count too: a write that is under way looks them up again.
+    """
+    label_bytes = head.table.label_bytes()
+    dead = ~head.holding(np.arange(len(label_bytes), dtype=np.int32))
+    count, dead_bytes, all_bytes = int(dead.sum()), int(label_bytes[dead].sum()), int(label_bytes.sum())
+    if count >= _FEWEST_DEAD and 2 * count >= len(dead):
+        return True
+    if dead_bytes >= _FEWEST_DEAD_BYTES and 2 * dead_bytes >= all_bytes:
+        return True
+    return count > 0 and _PART_OF_FULL * dead_bytes >= all_bytes and _is_full(head)
+
+
+def _is_full(head: Head) -> bool:
+    try:
+        head.check_room()
+    except Rejected:
+        return True
+    return False
 
 
 def compact(holder: Holder) -> None:

@@ -48,8 +48,12 @@ class Head:
             self._columns = columns._replace(**empty)
 
     def append(self, block: Block) -> None:
-        """Add samples of known series; the same (series, time) twice keeps the winner by value."""
+        """Add samples of known series; the same (series, time) twice keeps the winner by value.
+
+        Raises Rejected, and adds none, where the arena could end before the block: the kernels check no bounds.
+        """
         with self._lock.writing():
+            self._check_slots(len(block))
             self._grow(len(self.table))
             kernel.append(self._columns, block.sid, block.t_ms, block.value)
 
@@ -129,8 +133,8 @@ class Head:
         chunks = int(counts[kernel.SLOTS]) * _SAMPLE_BYTES + int(counts[kernel.CHUNKS]) * _CHUNK_BYTES
         return chunks + len(self._columns.tail) * _SERIES_BYTES + self.table.size_bytes()
 
-    def check_room(self) -> None:
-        """Raises Rejected when the head is full: chunks in use and labels pass `max_bytes`."""
+    def check_room(self, rows: int = 0) -> None:
+        """Raises Rejected when chunks in use and labels pass `max_bytes`, or the arena could end within `rows` more."""
         counts = self._columns.counts
         used = int(counts[kernel.SLOTS_USED]) * _SAMPLE_BYTES + int(counts[kernel.CHUNKS_USED]) * _CHUNK_BYTES
         used += self._series * _SERIES_BYTES + self.table.size_bytes()
@@ -138,6 +142,12 @@ class Head:
             raise Rejected(f"the head holds {used} bytes; head.max_bytes is {self.max_bytes}", retry_after_s=30)
         if counts[kernel.SLOTS] > len(self._columns.dt) - _SPARE_SAMPLES // 2:
             raise Rejected("the head's memory is free in chunks of other sizes only: raise head.max_bytes", 30)
+        self._check_slots(rows)
+
+    def _check_slots(self, rows: int) -> None:
+        """Raises Rejected unless each of so many samples could begin a chunk of the largest size."""
+        if int(self._columns.counts[kernel.SLOTS]) + kernel.LARGEST * rows > len(self._columns.dt):
+            raise Rejected(f"the head's memory has no room for {rows} more samples: raise head.max_bytes", 30)
 
     def _grow(self, series: int) -> None:
         if series > len(self._columns.tail):

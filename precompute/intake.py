@@ -19,7 +19,17 @@ from precompute.head import Head
 from precompute.intake_port import Admission
 from precompute.labels import METRIC_NAME, SeriesTable
 from precompute.log.base import Entry, Hole, OwnLog
-from precompute.progress import Progress, add_hole, prune_holes, raise_floor, settle, trimmed
+from precompute.progress import (
+    FURTHEST_AHEAD_MS,
+    Progress,
+    add_hole,
+    add_holes,
+    cut_holes,
+    prune_holes,
+    raise_floor,
+    settle,
+    trimmed,
+)
 from precompute.progress_file import ProgressFile
 from precompute.samples import I64, Block
 from precompute.touched import Touched
@@ -28,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 _CLOCK_TOLERANCE_MS = 5000
 _MOST_NOTED_METRICS = 100_000
+_MOST_NOTED_CHARACTERS = 1 << 23
+"""Of the names of noted metrics, all together: they are kept in memory, and written whenever progress is saved."""
 _EARLIEST_MS = -(1 << 63)
 _STRIDE_MS = 3_600_000
 _LAST_STRIDE = (1 << 62) // _STRIDE_MS
@@ -99,11 +111,10 @@ class Intake:
             ahead = block.t_ms > now_ms + self.limits.max_future_ms
             kept = block.take(~(old | ahead)) if old.any() or ahead.any() else block
             if len(kept):
+                self.head.check_room(len(kept))  # before the log has what the head could not take
                 self._append(kept)
-            if self.limits.has_upstream and len(kept) < len(block):
-                self._leave_holes(block.take(old | ahead))
-            elif len(kept) < len(block):
-                self._note_refused(self.progress.floor_ms, block.t_ms[ahead])
+            if len(kept) < len(block):
+                self._note_missed(block.take(old), block.take(ahead & (block.t_ms <= now_ms + FURTHEST_AHEAD_MS)))
             return Admission(len(kept), int(old.sum()), int((ahead & ~old).sum()), self.progress.floor_ms)
 
     def heartbeat(self) -> None:
@@ -113,7 +124,7 @@ class Intake:
             self.log.check_room()
             now_ms, alive_ms = self.clock.now_ms(), self.progress.alive_ms
             if now_ms - alive_ms > self.limits.lateness_ms:
-                self._add_holes([Hole(alive_ms, now_ms)])
+                self._add_holes((Hole(alive_ms, now_ms),))
             self.progress = replace(self.progress, alive_ms=max(alive_ms, now_ms))
             if self.limits.has_upstream:
                 self._note_received()
@@ -221,6 +232,7 @@ class Intake:
     def open(self) -> None:
         """Take writes from now on; the head holds all of the log."""
         with self.lock:
+            self.progress = cut_holes(self.progress, self.clock.now_ms(), self.limits.max_future_ms)
             self._closed = self._closed if self._closed == "shutting down" else ""
 
     def replay(self, entry: Entry) -> None:
@@ -240,15 +252,22 @@ class Intake:
         self.applied = entry
         self._bytes_written += self.log.size_bytes() - before
 
-    def _leave_holes(self, refused: Block) -> None:
-        """Note where samples came too late or too early to be taken: an upstream has them."""
-        metrics = self.table.metric_ids(refused.sid)
-        holes = []
-        for metric in np.unique(metrics):
-            times = refused.t_ms[metrics == metric]
-            name = self.table.symbols.text(int(metric))
-            holes.append(Hole(max(int(times.min()) - 1, _EARLIEST_MS), int(times.max()), name))
-        self._add_holes(holes)
+    def _note_missed(self, old: Block, ahead: Block) -> None:
+        """Note where samples came too late or too early to be taken: an upstream has them, or one to come may."""
+        if self.limits.has_upstream:
+            self._add_holes([hole for block in (old, ahead) if len(block) for hole in self._holes_of(block)])
+        else:
+            self._note_refused(self.progress.floor_ms, ahead.t_ms)
+
+    def _holes_of(self, block: Block) -> list[Hole]:
+        """The holes that cover a block, one for each metric."""
+        metrics = self.table.metric_ids(block.sid)
+        order = np.argsort(metrics, kind="stable")
+        named, first = np.unique(metrics[order], return_index=True)
+        t_ms = block.t_ms[order]
+        ends = (np.minimum.reduceat(t_ms, first).tolist(), np.maximum.reduceat(t_ms, first).tolist())
+        names = self.table.symbols.texts(named.tolist())
+        return [Hole(max(t - 1, _EARLIEST_MS), until, name) for t, until, name in zip(*ends, names, strict=True)]
 
     def _note_refused(self, floor_ms: int, ahead_ms: I64) -> None:
         """Note up to when samples were refused, in strides, so that this is seldom saved: for an upstream to come."""
@@ -258,17 +277,18 @@ class Intake:
             self.advance(replace(self.progress, refused_until_ms=until_ms))
 
     def _add_holes(self, holes: Sequence[Hole]) -> None:
-        known = self.progress
-        for hole in holes:
-            more = add_hole(known, hole)
-            if more.holes != known.holes:
-                self.log.append_hole(hole)
-            known = more
-        if known.holes != self.progress.holes:
+        """Only what they add is written to the log: a sender that is always late would fill it."""
+        known = add_holes(self.progress, holes)
+        new = set(known.holes) - set(self.progress.holes)
+        for hole in new:
+            self.log.append_hole(hole)
+        if new:
             self.advance(known)
 
 
 def _bounded(metrics: frozenset[str], what: str) -> frozenset[str]:
     if len(metrics) > _MOST_NOTED_METRICS:
         raise Rejected(f"more than {_MOST_NOTED_METRICS} metrics {what}")
+    if sum(map(len, metrics)) > _MOST_NOTED_CHARACTERS:
+        raise Rejected(f"the names of metrics that {what} have more than {_MOST_NOTED_CHARACTERS} characters")
     return metrics

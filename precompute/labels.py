@@ -224,6 +224,10 @@ class SeriesTable:
         # by way of bytes: while numpy copies from the array itself, `intern` in another thread cannot make it grow
         return np.frombuffer(found.tobytes(), np.int32) if found is not None else np.empty(0, np.int32)
 
+    def label_bytes(self) -> I64:
+        """By series how long its canonical bytes are, int64[n]; of those that are complete by now."""
+        return self._series.length_of(np.arange(len(self._series), dtype=np.int32))
+
     def size_bytes(self) -> int:
         """Memory held, estimated from what was added."""
         columns = self._pairs, self._pair_off, self._alias_sid, self._alias_tag

@@ -25,6 +25,9 @@ Constant = int | str
 MAX_HOLES = 1000
 """More holes than this are made fewer by joining neighbours."""
 
+FURTHEST_AHEAD_MS = 2 * 86_400_000
+"""No upstream holds samples further ahead: Prometheus takes them up to 10 minutes, VictoriaMetrics up to 2 days."""
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -116,6 +119,16 @@ def add_holes(progress: Progress, more: Iterable[Hole]) -> Progress:
         return progress
     holes = _joined(sorted((*progress.holes, *some), key=_by_metric))
     return replace(progress, holes=holes if len(holes) <= MAX_HOLES else _fewer(holes))
+
+
+def cut_holes(progress: Progress, now_ms: int, max_future_ms: int) -> Progress:
+    """Without what reaches further ahead than samples of an upstream: only an earlier version noted that.
+
+    Such a hole ends where samples do that are taken now.
+    """
+    furthest_ms, until_ms = now_ms + FURTHEST_AHEAD_MS, now_ms + max_future_ms
+    cut = (replace(h, until_ms=min(h.until_ms, until_ms)) if h.until_ms > furthest_ms else h for h in progress.holes)
+    return replace(progress, holes=tuple(hole for hole in cut if hole.after_ms < hole.until_ms))
 
 
 def prune_holes(progress: Progress, before_ms: int) -> Progress:

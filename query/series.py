@@ -14,7 +14,7 @@ from precompute.kernels.series import mark_within
 from precompute.labels import Labels, SeriesTable
 from precompute.metadata import Descriptions, Family
 from precompute.samples import F64, I32, I64, Bool
-from precompute.selection import Index
+from precompute.selection import Check, Index
 
 MatcherSet = tuple[Matcher, ...]
 
@@ -41,47 +41,61 @@ class SeriesQueries:
     """Answers over the series that have a sample in `[start_ms, end_ms]`.
 
     Of several matcher sets a series must fulfil one; of no set, none is asked of it. All answers are sorted.
+    `check` is called again and again while they are made; it raises where that takes too long.
     """
 
     def __init__(self, index: Index, head: Head, metadata: Descriptions) -> None:
         self._index, self._head, self._metadata = index, head, metadata
 
-    def names(self, sets: Sequence[MatcherSet], start_ms: int, end_ms: int) -> list[str]:
+    def names(
+        self, sets: Sequence[MatcherSet], start_ms: int, end_ms: int, check: Check = lambda: None
+    ) -> list[str]:
         """Label names of those series."""
-        table, sids = self._within(sets, start_ms, end_ms)
+        table, sids = self._within(sets, start_ms, end_ms, check)
         return table.names_of(sids)
 
-    def values(self, name: str, sets: Sequence[MatcherSet], start_ms: int, end_ms: int) -> list[str]:
+    def values(
+        self, name: str, sets: Sequence[MatcherSet], start_ms: int, end_ms: int, check: Check = lambda: None
+    ) -> list[str]:
         """Values of one label of those series."""
-        table, sids = self._within(sets, start_ms, end_ms)
+        table, sids = self._within(sets, start_ms, end_ms, check)
         codes = np.unique(table.columns(sids, (name,)))
         return sorted(table.symbols.texts(codes[codes > 0].tolist()))
 
-    def series(self, sets: Sequence[MatcherSet], start_ms: int, end_ms: int) -> list[Labels]:
+    def series(
+        self, sets: Sequence[MatcherSet], start_ms: int, end_ms: int, check: Check = lambda: None
+    ) -> list[Labels]:
         """Label sets of those series."""
-        table, sids = self._within(sets, start_ms, end_ms)
-        return sorted(map(table.labels_of, sids.tolist()))
+        table, sids = self._within(sets, start_ms, end_ms, check)
+        found: list[Labels] = []
+        for first in range(0, len(sids), _SERIES_AT_ONCE):
+            check()
+            found += map(table.labels_of, sids[first : first + _SERIES_AT_ONCE].tolist())
+        return sorted(found)
 
-    def newest(self, sets: Sequence[MatcherSet], time_ms: int, lookback_ms: int, most: int) -> Newest:
+    def newest(
+        self, sets: Sequence[MatcherSet], time_ms: int, lookback_ms: int, most: int, check: Check = lambda: None
+    ) -> Newest:
         """The newest sample in `(time - lookback, time]` of every series of the sets that has one.
 
         In no order; series that ended with a staleness marker have none. Raises LimitExceeded beyond `most` series.
         """
         while True:
             table, series = self._head.known()
-            sids = self._selected(sets, table, series)
+            sids = self._selected(sets, table, series, check)
             if len(sids) > most:
                 raise LimitExceeded(f"{len(sids)} series are selected; query_engine.max_samples is {most}")
             try:
-                return self._newest(table, sids, time_ms, lookback_ms)
+                return self._newest(table, sids, time_ms, lookback_ms, check)
             except TableReplaced:
                 continue
 
-    def _newest(self, table: SeriesTable, sids: I32, time_ms: int, lookback_ms: int) -> Newest:
+    def _newest(self, table: SeriesTable, sids: I32, time_ms: int, lookback_ms: int, check: Check) -> Newest:
         shape = (len(sids), 1)
         values, times_s, present = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.bool_)
         at = np.array([time_ms], np.int64)
         for first in range(0, len(sids), _SERIES_AT_ONCE):
+            check()
             rows = np.arange(first, min(first + _SERIES_AT_ONCE, len(sids)))
             with self._head.reading(table) as columns:
                 instant_values(columns, sids[rows], rows, at, lookback_ms, values, present)
@@ -96,10 +110,12 @@ class SeriesQueries:
         known = self._metadata.all()
         return {name: known[name] for name in known if name == metric or not metric}
 
-    def _within(self, sets: Sequence[MatcherSet], start_ms: int, end_ms: int) -> tuple[SeriesTable, I32]:
+    def _within(
+        self, sets: Sequence[MatcherSet], start_ms: int, end_ms: int, check: Check
+    ) -> tuple[SeriesTable, I32]:
         while True:
             table, series = self._head.known()
-            sids = self._selected(sets, table, series) if sets else np.arange(series, dtype=np.int32)
+            sids = self._selected(sets, table, series, check) if sets else np.arange(series, dtype=np.int32)
             kept = np.zeros(len(sids), np.bool_)
             try:
                 with self._head.reading(table) as columns:
@@ -108,6 +124,10 @@ class SeriesQueries:
                 continue
             return table, sids[kept]
 
-    def _selected(self, sets: Sequence[MatcherSet], table: SeriesTable, series: int) -> I32:
-        found = [self._index.select(one, table, series).sids for one in sets]
-        return np.unique(np.concatenate([np.zeros(0, np.int32), *found]))
+    def _selected(self, sets: Sequence[MatcherSet], table: SeriesTable, series: int, check: Check) -> I32:
+        found = np.zeros(series, np.bool_)
+        for one in dict.fromkeys(sets):
+            check()
+            sids = self._index.select(one, table, series, check).sids
+            found[sids[sids < series]] = True
+        return np.flatnonzero(found).astype(np.int32)

@@ -24,6 +24,15 @@ def decompress(body: bytes, encoding: str, max_bytes: int) -> U8:
     return unpack(body, max_bytes)
 
 
+def unpacked_bytes(body: bytes, encoding: str, max_bytes: int) -> int:
+    """The most that `decompress` of the same makes of it, `max_bytes` where the body does not say. Raises BadBody."""
+    if encoding == "snappy":
+        return min(_snappy_length(body), max_bytes)
+    size = _zstd_content_size(body)
+    has_one_frame = body.find(_ZSTD_MAGIC, len(_ZSTD_MAGIC)) < 0
+    return min(size, max_bytes) if size is not None and has_one_frame else max_bytes
+
+
 def _unpack_snappy(body: bytes, max_bytes: int) -> U8:
     """Block format: a varint with the unpacked length, then the elements (snappy/format_description.txt)."""
     size = _snappy_length(body)

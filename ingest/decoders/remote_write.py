@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ingest.errors import BadBody
+from ingest.errors import BadBody, TooLarge
 from ingest.kernels.write_request import (
     METADATA,
     SAMPLES,
@@ -29,6 +29,9 @@ MAX_METADATA = 10_000
 """Metadata entries read of one request; Prometheus sends 500 at most."""
 MAX_METADATA_BYTES = 4096
 """Longest name, help or unit that is kept; longer help is cut, longer names are left out."""
+
+_SERIES_BYTES, _SAMPLE_BYTES = 16, 8
+"""Fewer bytes than any series with a name, or sample with a time of today, has on the wire."""
 
 METRIC_TYPES = ("unknown", "counter", "gauge", "histogram", "gaugehistogram", "summary", "info", "stateset")
 """By the enum's number, in the words of Prometheus' metadata API."""
@@ -70,21 +73,31 @@ class WriteColumns:
         return self.buf[start : start + int(self.label_length[series])].tobytes()
 
 
-def decode(request: U8) -> WriteColumns:
+def decode(request: U8, max_bytes: int) -> WriteColumns:
     """The columns of an unpacked request, uint8[m].
 
+    max_bytes: the largest m; a request with more series or samples than that many bytes have room for with a name and
+    a time each is TooLarge, since those columns would take a multiple of its own memory.
+
     A series' labels that do not stand together are gathered behind the request. A field that is absent
-    is 0 or empty, unknown fields are skipped. Raises BadBody.
+    is 0 or empty, unknown fields are skipped. Raises BadBody, TooLarge.
     """
     counts = np.zeros(4, np.int64)
     _check(count_request(request, counts))
     s, n, side, m = (int(counts[k]) for k in (SERIES, SAMPLES, SIDE_BYTES, METADATA))
+    _check_count(s, "series", max_bytes, _SERIES_BYTES)
+    _check_count(n, "samples", max_bytes, _SAMPLE_BYTES)
     buf = request if side == 0 else np.concatenate((request, np.empty(side, np.uint8)))
     start, length, first = np.empty(s, np.int64), np.empty(s, np.int64), np.zeros(s + 1, np.int64)
     value_bits, t_ms, histograms = np.empty(n, np.uint64), np.empty(n, np.int64), np.empty(s, np.int32)
     _check(fill_series(buf, len(request), start, length, first, value_bits, t_ms, histograms))
     metadata = _metadata(request, min(m, MAX_METADATA))
     return WriteColumns(buf, start, length, first, value_bits.view(np.float64), t_ms, histograms, metadata)
+
+
+def _check_count(count: int, what: str, max_bytes: int, each: int) -> None:
+    if count > max_bytes // each:
+        raise TooLarge(f"the body has {count} {what}; ingest.max_body = {max_bytes} allows one for {each} bytes")
 
 
 def _metadata(request: U8, count: int) -> tuple[Metadata, ...]:

@@ -13,7 +13,7 @@ _REQUEST = b"\x0a" + bytes([len(_SERIES)]) + _SERIES + b"\x1a\x03\x12\x01a"
 
 def warm() -> None:
     """Compile, or load from numba's cache, every kernel that a request needs."""
-    columns = decode(np.frombuffer(bytearray(_REQUEST), np.uint8))
+    columns = decode(np.frombuffer(bytearray(_REQUEST), np.uint8), 1 << 20)
     found = scan(columns.buf, columns.label_start, columns.label_length, LabelLimits())
     has_name(columns.buf, found.first, found.spans, np.frombuffer(b"replica", np.uint8))
     metric_names(columns.buf, columns.label_start, columns.label_length)

@@ -105,7 +105,7 @@ class HeadCopy:
         """Reach less far back while the head is full; at worst the block is not held either."""
         for step in range(_STEPS):
             try:
-                self.head.check_room()
+                self.head.check_room(len(block))
                 return
             except Rejected as full:
                 if step == 0:

@@ -11,10 +11,12 @@ from precompute.log.base import Entry, Hole
 from precompute.log.replay import intern_runs
 from precompute.samples import Block
 
+_NO_SAMPLE_MS = -(1 << 63)
+
 
 @dataclass(frozen=True)
 class _Kept:
-    """An entry, the table its series ids belong to, and the newest time it speaks of."""
+    """An entry, the table its series ids belong to, and the time of its newest sample."""
 
     entry: Entry
     table: SeriesTable
@@ -38,7 +40,7 @@ class MemorySampleLog:
         return self._keep(Entry(self.last_id() + 1, own), int(own.t_ms.max()), size)
 
     def append_hole(self, hole: Hole) -> int:
-        return self._keep(Entry(self.last_id() + 1, None, hole), hole.until_ms, 16 + len(hole.metric))
+        return self._keep(Entry(self.last_id() + 1, None, hole), _NO_SAMPLE_MS, 16 + len(hole.metric))
 
     def _keep(self, entry: Entry, until_ms: int, size: int) -> int:
         self._kept.append(_Kept(entry, self._table, until_ms, size))

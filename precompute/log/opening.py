@@ -47,8 +47,8 @@ def open_segments(folder: Path, now_ms: int, max_future_ms: int) -> Opened:
     for i, (path, header) in enumerate(zip(paths, headers, strict=True)):
         following = next((h for h in headers[i + 1 :] if h), None)
         segment = seg.Segment(path, header or _guessed(path, segments), seg.SegmentState(0, 0))
-        if not _read_footer(segment):
-            until_ms = max_future_ms + (following.created_ms if following else now_ms)
+        until_ms = max_future_ms + (following.created_ms if following else now_ms)
+        if not _read_footer(segment, max(until_ms, max_future_ms + segment.header.created_ms)):
             torn_bytes += _Unsealed(segment, header is not None, following, until_ms).recover()
         segments.append(segment)
     return Opened(tuple(segments), torn_bytes)
@@ -69,8 +69,11 @@ def _guessed(path: Path, earlier: list[seg.Segment]) -> seg.Header:
     return seg.Header(first_id, before.state.last_id, before.header.created_ms, before.header.floor_ms, mark)
 
 
-def _read_footer(segment: seg.Segment) -> bool:
-    """Whether the segment is sealed; its state is then known."""
+def _read_footer(segment: seg.Segment, latest_ms: int) -> bool:
+    """Whether the segment is sealed; its state is then known.
+
+    latest_ms: no sample in it is newer. Footers of earlier versions count holes too, which may lie ages ahead.
+    """
     length = segment.path.stat().st_size
     if length < seg.HEADER_BYTES + seg.FOOTER_BYTES:
         return False
@@ -78,7 +81,7 @@ def _read_footer(segment: seg.Segment) -> bool:
         file.seek(length - seg.FOOTER_BYTES)
         state = seg.unpack_footer(file.read(), length, segment.header.mark)
     if state is not None:
-        segment.state = state
+        segment.state = replace(state, until_ms=min(state.until_ms, latest_ms))
     return state is not None
 
 

@@ -3,7 +3,7 @@
     header    8s magic, u32 version, 4s mark, u64 first id, u64 id before it, i64 created_ms, i64 floor_ms, u32 crc
     record    4s mark, u32 crc of the head, u32 crc of the body, u32 length of the body,
               u8 kind, u8 flags, u16 0, u64 id, i64 after_ms, i64 until_ms, body
-    footer    a record of kind END: the whole segment's last id and interval; its body, i64, the oldest sample
+    footer    a record of kind END: the whole segment's last id, the interval of its samples; its body, i64, the oldest
 
 Every record says in its head which times it holds, `(after_ms, until_ms]`: trimming, and knowing what a
 damaged body may have held, need no body. The mark is random and also seeds the checksums, so neither old
@@ -17,7 +17,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from precompute.errors import LogDamaged
@@ -78,17 +78,19 @@ class SegmentState:
     last_id: int
     after_ms: int = MAX_MS
     until_ms: int = MIN_MS
-    """The times of all records lie in `(after_ms, until_ms]`."""
+    """The times of all samples lie in `(after_ms, until_ms]`. What holes cover, and how far ahead, keeps no segment."""
     oldest_ms: int | None = None
-    """The oldest sample, holes aside."""
+    """The oldest sample."""
 
     def plus(self, record: "Record", length: int) -> "SegmentState":
         """The state after one more record, at the file's new length."""
+        last_id = max(self.last_id, record.id)
+        if record.kind == HOLE:
+            return replace(self, length=length, last_id=last_id)
         oldest = self.oldest_ms
         if record.kind == SAMPLES:
             first = record.after_ms + 1
             oldest = first if oldest is None else min(oldest, first)
-        last_id = max(self.last_id, record.id)
         return SegmentState(
             length, last_id, min(self.after_ms, record.after_ms), max(self.until_ms, record.until_ms), oldest
         )  # fmt: skip

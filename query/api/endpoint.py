@@ -13,6 +13,8 @@ from django.http.multipartparser import MultiPartParserError
 from django.views.decorators.csrf import csrf_exempt
 
 from precompute.errors import BadExpression, QueryError
+from precompute.evaluate.limits import Budget, Limits
+from precompute.selection import Check
 from query.answers import Forwarded
 from query.api import encode
 from query.api.params import Form
@@ -110,6 +112,14 @@ def evaluating(parts: QueryParts, timeout_ms: int | None) -> Iterator[Turn]:
             yield Turn(max(1, timeout_ms - int(waited_s * 1000)), waited_s)
         except BadExpression as error:
             raise BadParameter("query", str(error)) from error
+
+
+@contextmanager
+def listing(parts: QueryParts) -> Iterator[Check]:
+    """Has a query's place inside the block, once one is free; what it gives raises TimedOut when its time is over."""
+    budget = Budget(Limits(), parts.clock, parts.timeout_ms)
+    with parts.slots.taken(parts.timeout_ms):
+        yield budget.check_time
 
 
 def passed_on(parts: QueryParts, answer: Forwarded) -> HttpResponse:

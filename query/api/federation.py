@@ -8,6 +8,7 @@ from rest_framework.request import Request
 
 from precompute.errors import QueryError
 from query.api import openapi
+from query.api.endpoint import listing
 from query.api.exposition import exposition
 from query.api.params import matchers_of
 from query.api.rest import ApiView
@@ -35,8 +36,8 @@ class Federate(ApiView):
     def get(self, request: Request) -> HttpResponse:
         parts, sets = self.parts, matchers_of(self.form)
         utf8_names = "escaping=allow-utf-8" in request.headers.get("Accept", "").replace(" ", "")
-        with parts.slots.taken(parts.timeout_ms):
-            newest = parts.series.newest(sets, parts.clock.now_ms(), parts.lookback_ms, parts.max_samples)
+        with listing(parts) as check:
+            newest = parts.series.newest(sets, parts.clock.now_ms(), parts.lookback_ms, parts.max_samples, check)
             return HttpResponse(exposition(newest, utf8_names), content_type=_TYPES[utf8_names])
 
     def handle_exception(self, exc: Exception) -> HttpResponse:

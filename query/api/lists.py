@@ -11,7 +11,7 @@ from rest_framework.request import Request
 
 from query.answers import Forwarded
 from query.api import catalogue, openapi
-from query.api.endpoint import passed_on
+from query.api.endpoint import listing, passed_on
 from query.api.params import CatalogueParams, Form, catalogue_params, count_of
 from query.api.rest import ApiView, FormView, succeeded
 from query.api.schema import in_schema
@@ -34,7 +34,8 @@ class Labels(FormView):
         theirs = _theirs(self.parts, "labels", request, self.form, [])
         if isinstance(theirs, Forwarded):
             return passed_on(self.parts, theirs)
-        ours = self.parts.series.names(*_where(asked))
+        with listing(self.parts) as check:
+            ours = self.parts.series.names(*_where(asked), check)
         return succeeded(*catalogue.texts(ours, theirs, asked.limit))
 
 
@@ -51,7 +52,8 @@ class LabelValues(ApiView):
         theirs = _theirs(self.parts, f"label/{quote(name, safe='')}/values", request, self.form, [])
         if isinstance(theirs, Forwarded):
             return passed_on(self.parts, theirs)
-        ours = self.parts.series.values(label, *_where(asked))
+        with listing(self.parts) as check:
+            ours = self.parts.series.values(label, *_where(asked), check)
         return succeeded(*catalogue.texts(ours, theirs, asked.limit))
 
 
@@ -66,7 +68,8 @@ class Series(FormView):
         theirs = _theirs(self.parts, "series", request, self.form, [])
         if isinstance(theirs, Forwarded):
             return passed_on(self.parts, theirs)
-        ours = self.parts.series.series(*_where(asked))
+        with listing(self.parts) as check:
+            ours = self.parts.series.series(*_where(asked), check)
         return succeeded(*catalogue.label_sets(ours, theirs, asked.limit))
 
 

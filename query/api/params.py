@@ -18,6 +18,7 @@ _LATEST_S = 1 << 43
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _NO_MATCHER = "match[] must contain at least one non-empty matcher"
 _MOST_RANKED = 10_000
+_MOST_SELECTORS = 1000
 _SWITCH = frozenset(("1", "t", "true", "0", "f", "false"))
 _LONGEST_S = ((1 << 63) - 1) / 1e9
 _DURATION = re.compile(r"(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?", re.ASCII)
@@ -155,9 +156,12 @@ def check_rules(form: Form) -> None:
 
 
 def matchers_of(form: Form, name: str = "") -> tuple[tuple[Matcher, ...], ...]:
-    """The selectors of `match[]`. Raises BadParameter, which names the parameter `name`."""
+    """The selectors of `match[]`, each once. Raises BadParameter, which names the parameter `name`."""
+    texts = dict.fromkeys(form.all("match[]"))
+    if len(texts) > _MOST_SELECTORS:
+        raise BadParameter(name, f"{len(texts)} different match[] are given; the limit is {_MOST_SELECTORS}")
     try:
-        return tuple(parse_selector(text) for text in form.all("match[]"))
+        return tuple(dict.fromkeys(map(parse_selector, texts)))
     except BadExpression as error:
         text = str(error)
         raise BadParameter(name, _NO_MATCHER if text == SELECTS_ALL else text) from error

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.decoders.compression import decompress
+from ingest.decoders.compression import decompress, unpacked_bytes
 from ingest.errors import BadBody, TooLarge, UnsupportedType
 from tests.ingest.wire import snappy, varint, zstd
 
@@ -48,6 +48,17 @@ def test_a_zstd_stream_without_a_size_is_bounded_too() -> None:
 def test_a_second_zstd_frame_does_not_pass_the_limit() -> None:
     with pytest.raises(TooLarge):
         decompress(zstd(bytes(LIMIT)) + zstd(b"x"), "zstd", LIMIT)
+
+
+@encodings
+def test_the_most_that_is_unpacked_is_known_before(encoding: str, pack: object) -> None:
+    assert unpacked_bytes(pack(bytes(500)), encoding, LIMIT) == 500  # type: ignore[operator]
+    assert unpacked_bytes(pack(bytes(LIMIT + 1)), encoding, LIMIT) == LIMIT  # type: ignore[operator]
+
+
+def test_what_a_zstd_body_does_not_say_counts_as_the_limit() -> None:
+    for body in (zstd_without_size(bytes(500)), zstd(bytes(500)) + zstd(bytes(500))):
+        assert unpacked_bytes(body, "zstd", LIMIT) == LIMIT
 
 
 def test_bombs_take_no_memory() -> None:

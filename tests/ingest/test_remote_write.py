@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ingest.errors import BadBody, TooLarge, UnsupportedType
 from ingest.limits import LabelLimits
+from ingest.room import Room
 from precompute.errors import Rejected
 from precompute.labels import SeriesTable
 from precompute.samples import STALE, is_stale
@@ -155,6 +156,24 @@ def test_a_body_above_the_limit_is_refused(tmp_path: Path) -> None:
         node.send(encode_write_request([(UP, [(T + k, 1.0) for k in range(100)])]))
 
 
+@pytest.mark.parametrize(
+    ("request_", "what"),
+    [(b"\x0a\x00" * 63, "63 series"), (field(1, encode_labels(UP) + b"\x12\x00" * 126), "126 samples")],
+)
+def test_more_series_or_samples_than_a_body_can_name_are_refused(tmp_path: Path, request_: bytes, what: str) -> None:
+    node = make_node(tmp_path, max_body_bytes=1000)
+    with pytest.raises(TooLarge, match=what):
+        node.send(request_)
+    node.send(encode_write_request([(UP, [(T + k, 0.0) for k in range(40)])]))
+
+
+def test_bodies_beside_one_another_are_bounded(node: Node) -> None:
+    node.remote_write._room = Room(1000, wait_s=0)
+    with node.remote_write._room.taken(1000), pytest.raises(Rejected, match="being decoded"):
+        node.send(encode_write_request([(UP, [(T, 1.0)])]))
+    assert node.send(encode_write_request([(UP, [(T, 1.0)])])).accepted == 1
+
+
 def test_a_full_log_rejects_and_nothing_is_taken(tmp_path: Path) -> None:
     node = make_node(tmp_path, log_bytes=60)
     assert node.send(encode_write_request([(UP, [(T, 1.0)])])).accepted == 1
@@ -182,6 +201,14 @@ def test_histograms_without_a_readable_name_are_only_counted(node: Node) -> None
     node.send(field(1, bad + field(4, b"h")) + field(1, field(4, b"h")))
     assert node.count("asap_ingest_histogram_samples_skipped_total") == 2
     assert node.intake.progress.histogram_metrics == frozenset()
+
+
+def test_names_too_long_for_a_series_are_noted_nowhere(tmp_path: Path) -> None:
+    node = make_node(tmp_path, has_upstream=True, limits=LabelLimits(max_value_length=100))
+    for name in ("l" * 100, "l" * 101):
+        node.send(field(1, encode_labels((("__name__", name),)) + field(4, b"h")))
+        node.send(encode_series((("__name__", name), ("job", "j" * 101)), [(T, 1.0)]))
+    assert node.intake.progress.histogram_metrics == node.intake.progress.partial_metrics == {"l" * 100}
 
 
 def test_metadata_is_handed_on(node: Node) -> None:

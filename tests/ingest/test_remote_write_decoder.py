@@ -30,7 +30,7 @@ samples = st.lists(st.tuples(timestamps, st.floats(width=64)), max_size=5)
 
 
 def decoded(request: bytes) -> WriteColumns:
-    return decode(np.frombuffer(bytearray(request), np.uint8))
+    return decode(np.frombuffer(bytearray(request), np.uint8), 1 << 20)
 
 
 def rows(columns: WriteColumns, series: int) -> list[tuple[int, bytes]]:

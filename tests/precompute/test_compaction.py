@@ -1,12 +1,13 @@
 """Letting go of dead series changes ids and no answer."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from precompute.compaction import compact, worth_compacting
-from precompute.errors import TableReplaced
+from precompute.errors import Rejected, TableReplaced
 from precompute.samples import Block
 from tests.precompute.made_node import START_MS, WIDTH_MS, Core, aggregation, series
 from tests.reference.compare import at_step
@@ -54,6 +55,26 @@ def test_a_log_written_across_a_compaction_is_read_back_whole(tmp_path: Path) ->
     right = at_step(core.instant('m{g!="dead"}', START_MS + 90_000).value, 0)
     assert len(right) == 51  # type: ignore[arg-type]
     assert at_step(core.reopened().instant('m{g!="dead"}', START_MS + 90_000).value, 0) == right
+
+
+@pytest.mark.parametrize("too_old", [False, True])
+def test_a_head_full_of_dead_labels_takes_writes_again(tmp_path: Path, too_old: bool) -> None:
+    """Some hundred wide series, whose samples have left or were refused, beside many narrow ones that live."""
+    core = Core(tmp_path, acceptance_ms=600_000, kept_ms=600_000)
+    living = [series("m", i=str(i)) for i in range(1000)]
+    core.write([(labels, START_MS, 1.0) for labels in living])
+    t = START_MS - 3_600_000 * too_old
+    with pytest.raises(Rejected, match=r"head\.max_bytes"):
+        for i in range(1000):
+            core.write([(series("wide", **{f"l{k}": f"{i}-{k}-" + "x" * 4000 for k in range(60)}), t, 1.0)])
+    for _ in range(40):
+        core.pass_time(60_000, beat_ms=10_000)
+        with suppress(Rejected):
+            core.write([(labels, core.clock.now_ms(), 1.0) for labels in living])
+        core.tick()
+    assert len(core.head.table) == 1000
+    core.write([(labels, core.clock.now_ms(), 2.0) for labels in living])
+    assert set(at_step(core.instant("m", core.clock.now_ms()).value, 0).values()) == {2.0}  # type: ignore[union-attr]
 
 
 def test_few_dead_series_are_not_worth_it(tmp_path: Path) -> None:

@@ -200,6 +200,23 @@ def test_room_that_other_sizes_of_chunks_hold_free_is_not_promised_twice() -> No
         held.check_room()
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_a_block_that_the_arena_may_not_hold_is_refused_whole_and_what_is_held_stays_right(
+    monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    monkeypatch.setattr("precompute.head._SPARE_SAMPLES", 1 << 14)
+    held, sids, taken = head(50, max_bytes=1 << 16), np.arange(50, dtype=np.int32), 0
+    times = [NOW_MS + 1000 * (-k if late else k) for k in range(5000)]
+    with pytest.raises(Rejected, match=r"raise head\.max_bytes"):
+        for t in times:
+            held.append(Block(sids, np.full(50, t), np.full(50, float(t))))
+            taken += 1
+    assert held.samples() == 50 * taken > 5000
+    assert held._columns.counts[kernel.SLOTS] <= len(held._columns.dt)
+    for sid in (0, 49):
+        assert collected(held, sid) == sorted((t, float(t)) for t in times[:taken])
+
+
 def test_readers_beside_a_writer_never_see_half_an_append() -> None:
     """Each block puts the same number at the same time into every series; a reader must find them all or none."""
     series = 8

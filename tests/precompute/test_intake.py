@@ -11,6 +11,7 @@ from precompute import intake
 from precompute.errors import Rejected, TableReplaced
 from precompute.labels import SeriesTable
 from precompute.log.base import Hole
+from precompute.progress import MAX_HOLES
 from precompute.samples import STALE as STALE_NUMBER
 from precompute.samples import Block
 from tests.precompute.made_node import EVERY, START_MS, WIDTH_MS, Core, aggregation, series
@@ -99,6 +100,21 @@ def test_the_log_has_what_was_acknowledged_and_a_full_log_takes_nothing(tmp_path
     assert core.reopened().head.samples() == acknowledged
 
 
+def test_a_head_that_may_not_hold_a_block_refuses_it_before_the_log_has_it_and_is_not_rebuilt_past_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("precompute.head._SPARE_SAMPLES", (1 << 15) - (1 << 26) // 12)
+    core = Core(tmp_path)
+    core.write([(A, START_MS + k, float(k)) for k in range(100)])
+    with pytest.raises(Rejected, match=r"raise head\.max_bytes"):
+        core.write([(A, START_MS + 1000 + k, float(k)) for k in range(600)])
+    assert len(list(core.log.read(0, SeriesTable()))) == 1
+    core.write([(A, START_MS + 1000 + k, float(k)) for k in range(100)])
+    monkeypatch.setattr("precompute.head._SPARE_SAMPLES", (1 << 12) - (1 << 26) // 12)
+    with pytest.raises(Rejected, match=r"raise head\.max_bytes"):
+        core.reopened()
+
+
 def test_bytes_that_no_tick_has_read_are_bounded_and_a_tick_makes_room(tmp_path: Path) -> None:
     core = Core(tmp_path, max_backlog_bytes=3000)
     with pytest.raises(Rejected, match=r"log\.max_backlog"):
@@ -151,11 +167,52 @@ def test_metrics_beyond_the_bound_are_not_known_to_be_received(
     assert known == {"a": now_ms, "b": now_ms} | dict.fromkeys(set(known) & set("cde"), now_ms)
 
 
+def test_between_samples_too_old_and_too_early_nothing_is_missing_and_ages_ahead_nothing_is_noted(
+    tmp_path: Path,
+) -> None:
+    core = Core(tmp_path, has_upstream=True)
+    floor_ms, now_ms = core.intake.progress.floor_ms, core.clock.now_ms()
+    core.write([(A, floor_ms, 1.0), (A, now_ms + 3_600_000, 1.0), (A, now_ms * 1_000_000, 1.0)])
+    missing = (Hole(floor_ms - 1, floor_ms, "m"), Hole(now_ms + 3_600_000 - 1, now_ms + 3_600_000, "m"))
+    assert core.intake.progress.holes == missing
+    assert core.reopened().intake.progress.holes == missing
+
+
+def test_a_sample_ages_ahead_keeps_no_log(tmp_path: Path) -> None:
+    core = Core(tmp_path, has_upstream=True, acceptance_ms=600_000, kept_ms=600_000, segment_ms=60_000)
+    core.write([(A, t, 1.0) for t in (START_MS, START_MS + 90_000, START_MS * 1_000_000)])
+    for _ in range(60):
+        core.pass_time(60_000, beat_ms=10_000)
+        core.write([(A, core.clock.now_ms(), 1.0)])
+        core.tick()
+    assert len(core.log._segments) < 30
+    assert core.intake.progress.holes in ((), (Hole(START_MS + 90_000 - 1, START_MS + 90_000, "m"),))
+
+
+def test_refused_samples_of_many_metrics_are_noted_at_once(tmp_path: Path) -> None:
+    core = Core(tmp_path, has_upstream=True)
+    before_ms = core.intake.progress.floor_ms - 3_600_000
+    core.write([(series(f"m{i}"), before_ms + 2 * i, 1.0) for i in range(5000)])
+    assert core.log.last_id() <= MAX_HOLES
+    for t in (before_ms, before_ms + 9998):
+        assert any(hole.touches(t - 1, t, "m0") for hole in core.intake.progress.holes)
+
+
 def test_histogram_metrics_are_remembered_over_a_kill(tmp_path: Path) -> None:
     core = Core(tmp_path)
     core.intake.note_histograms(["h1", "h2"])
     core.intake.note_histograms(["h2"])
     assert core.reopened().intake.progress.histogram_metrics == {"h1", "h2"}
+
+
+def test_the_names_of_noted_metrics_are_bounded_all_together(tmp_path: Path) -> None:
+    core = Core(tmp_path, has_upstream=True)
+    names = {f"{i:04}" + "x" * 4092 for i in range(2048)}
+    core.intake.note_histograms(names)
+    for note in (core.intake.note_histograms, core.intake.note_partial):
+        with pytest.raises(Rejected, match="8388608 characters"):
+            note(names | {"one_more"})
+    assert core.reopened().intake.progress.histogram_metrics == names
 
 
 def test_a_heartbeat_whose_hole_the_log_refuses_waits_for_a_later_one(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from precompute.progress import (
     Progress,
     add_hole,
     after_loss,
+    cut_holes,
     first_start,
     prune_holes,
     raise_floor,
@@ -123,6 +124,13 @@ def test_holes_that_meet_become_one_and_others_stay() -> None:
 def test_a_hole_is_forgotten_once_it_lies_before() -> None:
     holes = (Hole(1, 10), Hole(5, 11, "m"))
     assert prune_holes(replace(FULL, holes=holes), 10).holes == (Hole(5, 11, "m"),)
+
+
+def test_holes_ages_ahead_end_where_samples_are_taken_now_and_others_stay() -> None:
+    day_ms = 86_400_000
+    holes = (Hole(1, 50), Hole(10, 9 * day_ms, "m"), Hole(day_ms, day_ms + 5, "n"), Hole(8 * day_ms, 9 * day_ms, "o"))
+    cut = cut_holes(replace(FULL, holes=holes), now_ms=100, max_future_ms=60_000)
+    assert cut.holes == (holes[0], Hole(10, 60_100, "m"), holes[2])
 
 
 @given(seed=st.integers(0, 1 << 32), span_ms=st.sampled_from([1000, 100_000, 10**9]))

@@ -1,13 +1,16 @@
 """Which series there are, by matchers and by time."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from precompute.errors import TimedOut
 from precompute.evaluate.expr import Matcher
 from precompute.metadata import Family
-from query.series import ALWAYS, SeriesQueries
+from precompute.selection import Check
+from query.series import ALWAYS, MatcherSet, Newest, SeriesQueries
 from tests.query.served import NOW_MS, Served, served
 
 UP_A = {"__name__": "up", "job": "a"}
@@ -43,6 +46,21 @@ def test_matchers_narrow_and_sets_of_them_widen(series: SeriesQueries) -> None:
     assert series.names((load, NO_ZONE, load), *ALWAYS) == ["__name__", "host", "job"]
     assert series.values("__name__", (load, UP), *ALWAYS) == ["load", "up"]
     assert series.series(((Matcher("job", "=", "none"),),), *ALWAYS) == []
+
+
+def test_whatever_is_listed_ends_when_its_time_is_over(series: SeriesQueries) -> None:
+    sets = (UP, (Matcher("__name__", "=~", ".*"),))
+
+    def over() -> None:
+        raise TimedOut("over")
+
+    for ask in (series.names, series.series, partial(series.values, "job"), partial(_newest, series)):
+        with pytest.raises(TimedOut):
+            ask(sets, *ALWAYS, over)
+
+
+def _newest(series: SeriesQueries, sets: tuple[MatcherSet, ...], _: int, __: int, check: Check) -> Newest:
+    return series.newest(sets, NOW_MS, 300_000, 1000, check)
 
 
 def test_a_label_that_nobody_has_has_no_values(series: SeriesQueries) -> None:

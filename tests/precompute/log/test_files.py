@@ -94,8 +94,30 @@ def test_a_sealed_log_opens_without_reading_its_records(open_log: OpenFiles, tab
     path.write_bytes(data[: seg.HEADER_BYTES] + blank + data[-seg.FOOTER_BYTES :])
     again = open_log()
     assert (again.last_id(), again.oldest_ms(), again.damaged_records) == (2, NOW_MS - 9, 0)
-    assert [(e.id, e.hole) for e in entries(again)] == [(2, Hole(NOW_MS - 10, NOW_MS + 50))]
+    assert [(e.id, e.hole) for e in entries(again)] == [(2, Hole(NOW_MS - 10, NOW_MS))]
     assert again.damaged_records == 1
+
+
+@pytest.mark.parametrize("footer_counts_holes", [False, True])
+def test_a_hole_ages_ahead_keeps_no_segment_and_neither_does_a_footer_that_counts_it(
+    open_log: OpenFiles, table: SeriesTable, clock: ManualClock, footer_counts_holes: bool
+) -> None:
+    log = open_log(table)
+    log.append(block(table, [(1, NOW_MS, 1.0)]))
+    log.append_hole(Hole(NOW_MS * 1000 - 1, NOW_MS * 1000, "m"))
+    log.close()
+    if footer_counts_holes:
+        path = open_log.folder / seg.file_name(1)
+        data = path.read_bytes()
+        header = seg.unpack_header(data, path)
+        assert header is not None
+        wide = seg.SegmentState(len(data), 2, NOW_MS - 1, NOW_MS * 1000, NOW_MS)
+        path.write_bytes(data[: -seg.FOOTER_BYTES] + seg.pack_footer(wide, header.mark))
+    clock.advance(600_000)
+    again = open_log(table)
+    newest = again.append(block(table, [(1, NOW_MS + 600_000, 1.0)]))
+    again.trim(NOW_MS + 700_000)
+    assert [e.id for e in entries(again)] == [newest]
 
 
 def test_no_id_is_given_twice_over_restarts(open_log: OpenFiles) -> None:

@@ -203,6 +203,14 @@ def test_series_needs_selectors(texts: list[str], message: str) -> None:
     assert str(refused.value) == message
 
 
+def test_equal_selectors_count_once_and_different_ones_are_bounded() -> None:
+    texts = [f"m{i}" for i in range(1000)]
+    assert len(catalogue_params(form(**{"match[]": ["m", 'm{k=""}', "m"] * 5000})).matchers) == 2
+    assert len(catalogue_params(form(**{"match[]": texts})).matchers) == 1000
+    with pytest.raises(BadParameter, match=r"1001 different match\[\] are given; the limit is 1000"):
+        catalogue_params(form(**{"match[]": [*texts, "m"]}))
+
+
 @pytest.mark.parametrize(("text", "limit"), [("", 0), ("0", 0), ("7", 7), ("+7", 7)])
 def test_a_limit_is_a_count(text: str, limit: int) -> None:
     read: Callable[[Form], int] = limit_of

@@ -221,7 +221,9 @@ def test_health_is_that_of_the_ticks(node: Served, client: Client) -> None:
     assert (response.status_code, b"tick" in response.content) == (503, True)
 
 
-def test_a_query_that_finds_no_place_in_time_times_out(node: Served, client: Client) -> None:
+def test_a_query_that_finds_no_place_in_time_times_out(
+    node: Served, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     held, release = threading.Semaphore(0), threading.Event()
 
     def hold() -> None:
@@ -235,6 +237,10 @@ def test_a_query_that_finds_no_place_in_time_times_out(node: Served, client: Cli
         held.acquire()
     response = get(client, "/api/v1/query", query="up", timeout="10ms")
     assert error(response) == (503, "timeout", "query timed out in query queue")
+    monkeypatch.setattr(apps.get_app_config("query"), "parts", dataclasses.replace(node.parts, timeout_ms=10))
+    for path in ("labels", "label/job/values", "series"):
+        response = get(client, f"/api/v1/{path}", **{"match[]": "up"})
+        assert error(response) == (503, "timeout", "query timed out in query queue")
     release.set()
     for holder in holders:
         holder.join()
