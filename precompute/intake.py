@@ -10,8 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
-import numpy as np
-
 from precompute.clock import Clock
 from precompute.compaction import compact, worth_compacting
 from precompute.errors import Rejected, TableReplaced
@@ -19,6 +17,7 @@ from precompute.head import Head
 from precompute.intake_port import Admission
 from precompute.labels import METRIC_NAME, SeriesTable
 from precompute.log.base import Entry, Hole, OwnLog
+from precompute.missed import holes_of
 from precompute.progress import (
     FURTHEST_AHEAD_MS,
     Progress,
@@ -40,7 +39,6 @@ _CLOCK_TOLERANCE_MS = 5000
 _MOST_NOTED_METRICS = 100_000
 _MOST_NOTED_CHARACTERS = 1 << 23
 """Of the names of noted metrics, all together: they are kept in memory, and written whenever progress is saved."""
-_EARLIEST_MS = -(1 << 63)
 _STRIDE_MS = 3_600_000
 _LAST_STRIDE = (1 << 62) // _STRIDE_MS
 
@@ -255,19 +253,9 @@ class Intake:
     def _note_missed(self, old: Block, ahead: Block) -> None:
         """Note where samples came too late or too early to be taken: an upstream has them, or one to come may."""
         if self.limits.has_upstream:
-            self._add_holes([hole for block in (old, ahead) if len(block) for hole in self._holes_of(block)])
+            self._add_holes([*holes_of(self.table, old), *holes_of(self.table, ahead)])
         else:
             self._note_refused(self.progress.floor_ms, ahead.t_ms)
-
-    def _holes_of(self, block: Block) -> list[Hole]:
-        """The holes that cover a block, one for each metric."""
-        metrics = self.table.metric_ids(block.sid)
-        order = np.argsort(metrics, kind="stable")
-        named, first = np.unique(metrics[order], return_index=True)
-        t_ms = block.t_ms[order]
-        ends = (np.minimum.reduceat(t_ms, first).tolist(), np.maximum.reduceat(t_ms, first).tolist())
-        names = self.table.symbols.texts(named.tolist())
-        return [Hole(max(t - 1, _EARLIEST_MS), until, name) for t, until, name in zip(*ends, names, strict=True)]
 
     def _note_refused(self, floor_ms: int, ahead_ms: I64) -> None:
         """Note up to when samples were refused, in strides, so that this is seldom saved: for an upstream to come."""

@@ -28,6 +28,8 @@ from precompute.errors import Rejected
 from precompute.intake_port import Admission
 from precompute.labels import SeriesTable
 from precompute.log.base import Hole
+from precompute.missed import EARLIEST_MS, holes_of
+from precompute.progress import FURTHEST_AHEAD_MS
 from precompute.samples import I32, I64, U8, Block, Bool
 
 TAKEN, TOO_OLD, TOO_FAR_AHEAD = range(3)
@@ -38,7 +40,6 @@ _HOLE_GRAIN_MS = 60_000
 _MOST_TOLD = 100_000
 _TOLD_AGAIN_S = 10.0
 """What was noted is noted again when it comes after so long: the server may have lost it."""
-_EARLIEST_MS, _LATEST_MS = -(1 << 63), (1 << 63) - 1
 
 
 @dataclass
@@ -95,8 +96,8 @@ class Holes:
             return []
         if self._clock.monotonic_s() - self._since_s >= _TOLD_AGAIN_S:
             self.forget()
-        metrics = self._table.metric_ids(block.sid)
-        every = [self._hole(metric, block.t_ms[metrics == metric]) for metric in np.unique(metrics).tolist()]
+        near = block.take(block.t_ms <= self._clock.now_ms() + FURTHEST_AHEAD_MS)
+        every = [_in_whole_minutes(hole) for hole in holes_of(self._table, near)]
         return [hole for hole in every if (shard, hole) not in self._told]
 
     def told(self, shard: int, hole: Hole) -> None:
@@ -109,10 +110,10 @@ class Holes:
         """What was noted may be lost."""
         self._told, self._since_s = set(), self._clock.monotonic_s()
 
-    def _hole(self, metric: int, t_ms: I64) -> Hole:
-        after_ms = (int(t_ms.min()) - 1) // _HOLE_GRAIN_MS * _HOLE_GRAIN_MS
-        until_ms = -(-int(t_ms.max()) // _HOLE_GRAIN_MS) * _HOLE_GRAIN_MS
-        return Hole(max(after_ms, _EARLIEST_MS), min(until_ms, _LATEST_MS), self._table.symbols.text(metric))
+
+def _in_whole_minutes(hole: Hole) -> Hole:
+    after_ms, until_ms = hole.after_ms // _HOLE_GRAIN_MS * _HOLE_GRAIN_MS, -(-hole.until_ms // _HOLE_GRAIN_MS)
+    return Hole(max(after_ms, EARLIEST_MS), until_ms * _HOLE_GRAIN_MS, hole.metric)
 
 
 class Line:

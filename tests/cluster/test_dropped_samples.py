@@ -109,3 +109,10 @@ def test_a_sample_whose_hole_is_not_answered_is_sent_again(
         write(to, [("a", LATE, 1.0)])
     assert write(to, [("a", LATE, 1.0)]).too_old == 1
     assert len(holes(shards)) == 1
+
+
+def test_samples_ages_ahead_leave_no_hole(shards: Shards, clock: ManualClock) -> None:
+    """Of a sender that takes nanoseconds for milliseconds: the hole would never be forgotten."""
+    to = opened(shards, clock, has_upstream=True)
+    write(to, [("a", NOW_MS * 1_000_000, 1.0), ("a", NOW_MS + 3_600_000, 1.0)])
+    assert [hole.until_ms - NOW_MS < 2 * 3_600_000 for hole in holes(shards)] == [True]
