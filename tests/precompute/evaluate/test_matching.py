@@ -79,12 +79,12 @@ def between(node: Binary, left: Elements, right: Elements) -> Elements:
         if key in ones:
             add(labels, a, ones[key], one[ones[key]], key)
         elif matching.fill_right is not None:
-            add(labels, a, key, matching.fill_right, key)
+            add(labels, a, key, matching.fill_right.value, key)
     if matching.fill_left is not None:
         for labels, b in one.items():
             key = signature(matching, labels)
             if key not in met:
-                add(key, matching.fill_left, labels, b, key)
+                add(key, matching.fill_left.value, labels, b, key)
     return out
 
 
