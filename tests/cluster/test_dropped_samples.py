@@ -1,6 +1,6 @@
 """With an upstream, samples that are dropped leave holes in every shard, whatever Redis loses of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -9,23 +9,12 @@ from precompute.cluster.server import Call, Server, ServerDown
 from precompute.cluster.shards import Shards
 from precompute.errors import Rejected
 from precompute.log.base import Hole
-from tests.cluster.made_shards import LIMITS, NOW_MS, made_shards
-from tests.cluster.test_appender import SHARDS, opened, some, write
-from tests.servers import RedisServer
+from tests.cluster.made_shards import LIMITS, NOW_MS
+from tests.cluster.test_appender import clock as clock
+from tests.cluster.test_appender import opened, some, write
+from tests.cluster.test_appender import shards as shards
 
 LATE = NOW_MS - LIMITS.acceptance_ms - 5000
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock(NOW_MS)
-
-
-@pytest.fixture
-def shards(redis: RedisServer, clock: ManualClock) -> Iterator[Shards]:
-    made = made_shards(redis.url, clock, SHARDS)
-    yield made
-    made.close()
 
 
 def holes(shards: Shards) -> list[Hole]:

@@ -3,7 +3,7 @@
 As over a slow network: TCP sends again what a process has given up, also for a connection that it has closed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,22 +18,12 @@ from precompute.errors import Rejected
 from precompute.labels import SeriesTable
 from precompute.samples import Block
 from tests.cluster.made_shards import LIMITS, NOW_MS, made_shards
-from tests.cluster.test_appender import SHARDS, Sample, every, opened, some, write
+from tests.cluster.test_appender import Sample, every, opened, some, write
+from tests.cluster.test_appender import clock as clock
+from tests.cluster.test_appender import shards as shards
 from tests.servers import RedisServer
 
 AHEAD_MS = NOW_MS + LIMITS.future_ms + 1
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock(NOW_MS)
-
-
-@pytest.fixture
-def shards(redis: RedisServer, clock: ManualClock) -> Iterator[Shards]:
-    made = made_shards(redis.url, clock, SHARDS)
-    yield made
-    made.close()
 
 
 class SlowNetwork:
