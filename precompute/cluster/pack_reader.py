@@ -6,7 +6,7 @@ ones, and of those that are gone a reader finds out by itself.
 
 import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -14,9 +14,9 @@ from precompute.cluster.pack_index import Columns, KnownPacks, step_of
 from precompute.cluster.storing import PANES
 from precompute.samples import I64
 from precompute.stores.base import StoreError
-from precompute.stores.cached import PieceCache
+from precompute.stores.cached import Rows
 from precompute.stores.database import IDS_PER_QUERY, READ_ATTEMPTS, DatabaseStore, Outline
-from precompute.stores.pieces import Keys, joined, with_keys
+from precompute.stores.pieces import joined
 from precompute.summaries import Summary
 
 _EVER_MS = 1 << 62
@@ -28,10 +28,9 @@ class PackReader:
     def __init__(self, database: DatabaseStore, max_bytes: int) -> None:
         """max_bytes: of decoded packs, roughly."""
         self._database = database
-        self._cache = PieceCache[int](max_bytes)
+        self._decoded = Rows(database, max_bytes)
         self._changing = threading.Lock()
         self._known: Mapping[str, KnownPacks] = {}
-        self._keys: dict[str, Keys] = {}
 
     def refresh(self, after_row: int) -> int:
         """Take in what others wrote in rows after this one, and let go of those of them that are gone.
@@ -48,7 +47,7 @@ class PackReader:
     def get(self, aggregation_id: str, after_ms: int, until_ms: int) -> Summary:
         for _ in range(READ_ATTEMPTS):
             rows = self._rows(aggregation_id, after_ms, until_ms)
-            pieces = self._pieces(rows, aggregation_id)
+            pieces = self._decoded.get(rows, aggregation_id)
             if len(pieces) == len(rows):
                 return joined([pieces[row] for row in rows], after_ms, until_ms)
             with self._changing:
@@ -57,7 +56,7 @@ class PackReader:
 
     def at_hand(self, aggregation_id: str, after_ms: int, until_ms: int) -> Summary:
         """Those of the panes that are in memory; asks nobody."""
-        held = [self._cache.get(row) for row in self._rows(aggregation_id, after_ms, until_ms)]
+        held = [self._decoded.cache.get(row) for row in self._rows(aggregation_id, after_ms, until_ms)]
         return joined([piece for piece in held if piece is not None], after_ms, until_ms)
 
     def ends(self, aggregation_id: str, after_ms: int, until_ms: int) -> I64:
@@ -80,19 +79,6 @@ class PackReader:
     def _rows(self, aggregation_id: str, after_ms: int, until_ms: int) -> list[int]:
         known = self._known.get(aggregation_id)
         return [] if known is None else known.rows_between(after_ms, until_ms)
-
-    def _pieces(self, rows: Sequence[int], aggregation_id: str) -> dict[int, Summary]:
-        pieces = {row: piece for row in rows if (piece := self._cache.get(row)) is not None}
-        if missing := [row for row in rows if row not in pieces]:
-            for row, piece in self._database.load(missing).items():
-                pieces[row] = self._sharing_keys(aggregation_id, piece)
-                self._cache.put(row, pieces[row])
-        return pieces
-
-    def _sharing_keys(self, aggregation_id: str, piece: Summary) -> Summary:
-        shared = with_keys(piece, self._keys.get(aggregation_id))
-        self._keys[aggregation_id] = shared.keys
-        return shared
 
     def _take_in(self, new: I64, gone: I64) -> None:
         known = {name: packs.without(gone) if len(gone) else packs for name, packs in self._known.items()}

@@ -54,25 +54,52 @@ class PieceCache(Generic[Key]):
         self.size_bytes -= piece.size_bytes() if piece else 0
 
 
+class Rows:
+    """Rows of the database, decoded once as long as the cache holds them; pieces of an aggregation share their keys.
+    Any thread may call it."""
+
+    def __init__(self, database: DatabaseStore, max_bytes: int) -> None:
+        self.cache = PieceCache[int](max_bytes)
+        self._database = database
+        self._keys: dict[str, Keys] = {}
+
+    def get(self, rows: Sequence[int], aggregation_id: str) -> dict[int, Summary]:
+        """Those of an aggregation's rows that are there and whole. Raises StoreError."""
+        pieces = {row: piece for row in rows if (piece := self.cache.get(row)) is not None}
+        if missing := [row for row in rows if row not in pieces]:
+            for row, piece in self._database.load(missing).items():
+                pieces[row] = self.sharing_keys(aggregation_id, piece)
+                self.cache.put(row, pieces[row])
+        return pieces
+
+    def sharing_keys(self, aggregation_id: str, piece: Summary) -> Summary:
+        shared = with_keys(piece, self._keys.get(aggregation_id))
+        self._keys[aggregation_id] = shared.keys
+        return shared
+
+    def forget_keys(self, aggregation_id: str) -> None:
+        """Nothing of the aggregation is there any more."""
+        self._keys.pop(aggregation_id, None)
+
+
 class CachedStore:
     """A SummaryStore. Readers work on the index they found; writers put another in its place."""
 
     def __init__(self, database: DatabaseStore, max_bytes: int) -> None:
         """max_bytes: of decoded pieces, roughly."""
         self._database = database
-        self._cache = PieceCache[int](max_bytes)
+        self._rows = Rows(database, max_bytes)
         self._writing = threading.Lock()
         self._refs = _by_aggregation(database.refs())
-        self._keys: dict[str, Keys] = {}
 
     def commit(self, summaries: Sequence[tuple[str, Summary]]) -> None:
         with self._writing:
-            self._apply(self._database.replace([(name, self._sharing_keys(name, s)) for name, s in summaries]))
+            self._apply(self._database.replace([(name, self._rows.sharing_keys(name, s)) for name, s in summaries]))
 
     def get(self, aggregation_id: str, after_ms: int, until_ms: int) -> Summary:
         for _ in range(READ_ATTEMPTS):
             refs = [ref for ref in self._refs.get(aggregation_id, ()) if touches(ref, after_ms, until_ms)]
-            pieces = self._pieces([ref.row for ref in refs], aggregation_id)
+            pieces = self._rows.get([ref.row for ref in refs], aggregation_id)
             if len(pieces) == len(refs):
                 return joined([pieces[ref.row] for ref in refs], after_ms, until_ms)
             self._leave_out(aggregation_id, {ref.row for ref in refs} - pieces.keys())
@@ -115,32 +142,19 @@ class CachedStore:
 
     def cache_bytes(self) -> int:
         """Bytes of decoded pieces held now."""
-        return self._cache.size_bytes
+        return self._rows.cache.size_bytes
 
     def _index(self, aggregation_id: str, after_ms: int, until_ms: int) -> PaneIndex:
         refs = self._refs.get(aggregation_id, ())
         return index_between([ref.index for ref in refs if touches(ref, after_ms, until_ms)], after_ms, until_ms)
 
-    def _pieces(self, rows: Sequence[int], aggregation_id: str) -> dict[int, Summary]:
-        pieces = {row: piece for row in rows if (piece := self._cache.get(row)) is not None}
-        if missing := [row for row in rows if row not in pieces]:
-            for row, piece in self._database.load(missing).items():
-                pieces[row] = self._sharing_keys(aggregation_id, piece)
-                self._cache.put(row, pieces[row])
-        return pieces
-
-    def _sharing_keys(self, aggregation_id: str, piece: Summary) -> Summary:
-        shared = with_keys(piece, self._keys.get(aggregation_id))
-        self._keys[aggregation_id] = shared.keys
-        return shared
-
     def _apply(self, change: Change) -> None:
         """Cache first, index second: whoever finds a new piece in the index finds it in the cache."""
         for ref, piece in change.added:
-            self._cache.put(ref.row, piece)
+            self._rows.cache.put(ref.row, piece)
         self._publish(change)
         for row in change.removed:
-            self._cache.forget(row)
+            self._rows.cache.forget(row)
 
     def _publish(self, change: Change) -> None:
         refs = dict(self._refs)
@@ -150,7 +164,7 @@ class CachedStore:
             refs[name] = tuple(sorted(kept, key=lambda ref: ref.last_end_ms))
         self._refs = {name: held for name, held in refs.items() if held}
         for name in change.aggregations - self._refs.keys():
-            self._keys.pop(name, None)
+            self._rows.forget_keys(name)
 
     def _leave_out(self, aggregation_id: str, rows: set[int]) -> None:
         """Rows that a reader did not find: replaced in the meantime, and no longer in the index, or set aside."""
